@@ -55,8 +55,10 @@ class LineSocket:
         connection.setblocking(True)
         if connection.family != socket.AF_UNIX:
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self.connection, self.most_bytes = connection, most_bytes
-        self._buffer, self._searched = bytearray(), 0
+        self.connection = connection
+        self.most_bytes = most_bytes
+        self._buffer = bytearray()
+        self._searched = 0
         self._poll = select.poll()
         self._poll.register(connection, select.POLLIN)
 
@@ -118,7 +120,8 @@ class SignedLines:
     def receive(self, timeout_s: float | None) -> bytes:
         """Return the next line, as `LineSocket` does. Raise WireError if the other end did not sign it."""
         signed = self.lines.receive(timeout_s)
-        signature, line = signed[:SIGNATURE_CHARACTERS], signed[SIGNATURE_CHARACTERS:]
+        signature = signed[:SIGNATURE_CHARACTERS]
+        line = signed[SIGNATURE_CHARACTERS:]
         self._received += 1
         if not hmac.compare_digest(signature, _signature(self._receives, self._received, line)):
             raise WireError("a message was changed on its way, or another program sent it: its signature is wrong")
@@ -187,7 +190,8 @@ class Stranger:
         """Return the connection and its first line. Raise TimeoutError until it has come, another error if never."""
         if self._proven is None:
             line = self._lines.receive(0)
-            own, answer = line[: 2 * CHALLENGE_BYTES], line[2 * CHALLENGE_BYTES :]
+            own = line[: 2 * CHALLENGE_BYTES]
+            answer = line[2 * CHALLENGE_BYTES :]
             challenges = self._challenge + own
             if not hmac.compare_digest(answer, _answer(self._secret, b"connects", challenges)):
                 self._lines.send(REFUSED_ANSWER)
@@ -206,7 +210,9 @@ class Admission:
 
     def __init__(self, server: socket.socket, secret: str, stranger_s: float = STRANGER_S) -> None:
         server.setblocking(False)
-        self._server, self._secret, self._stranger_s = server, secret, stranger_s
+        self._server = server
+        self._secret = secret
+        self._stranger_s = stranger_s
         files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
         free = files - sum(1 for _ in Path("/dev/fd").iterdir())  # of those that this process may open
         self._seats = SEATS if files == resource.RLIM_INFINITY else max(1, min(SEATS, free // SEATS_SHARE))
@@ -221,11 +227,11 @@ class Admission:
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
         while True:
             now = time.monotonic()
-            for connection in [each for each, stranger in self._strangers.items() if stranger.deadline <= now]:
-                self._drop(connection)
-            ends = [stranger.deadline for stranger in self._strangers.values()] + (
-                [] if deadline is None else [deadline]
-            )
+            for late in [connection for connection, stranger in self._strangers.items() if stranger.deadline <= now]:
+                self._drop(late)
+            ends = [stranger.deadline for stranger in self._strangers.values()]
+            if deadline is not None:
+                ends.append(deadline)
             for key, _ in self._selector.select(max(0.0, min(ends) - now) if ends else None):
                 if key.fileobj is self._ear:
                     return None
@@ -246,8 +252,8 @@ class Admission:
         for connection in list(self._strangers):
             self._drop(connection)
         self._selector.close()
-        for each in (self._server, self._ear, self._bell):
-            each.close()
+        for end in (self._server, self._ear, self._bell):
+            end.close()
 
     def _accept(self) -> None:
         """Accept a connection. If no seat is free, the stranger that came first leaves."""

@@ -13,7 +13,9 @@ from pathlib import Path
 from typing import Any
 
 # mallopt's parameters, as in glibc's malloc.h. Its values are C's int.
-M_TRIM_THRESHOLD, M_TOP_PAD, M_MMAP_MAX = -1, -2, -4
+M_TRIM_THRESHOLD = -1
+M_TOP_PAD = -2
+M_MMAP_MAX = -4
 # Map no block on its own. Older versions of glibc accept no threshold above 32 MB, but all accept this.
 NO_MAPS = 0
 NEVER_TRIM = -1
@@ -55,12 +57,9 @@ def keep_memory() -> Allocator:
         program = ctypes.CDLL(None)
         tell = getattr(program, "gnu_get_libc_version", None)
         if tell is None:
-            version = None
-        else:
-            tell.restype = ctypes.c_char_p
-            version = str(tell().decode())
-        if version is None:
             return Allocator(keeps=False, note="the C library is not glibc, which alone has these settings")
+        tell.restype = ctypes.c_char_p
+        version = str(tell().decode())
         if not _glibc_answers(program):
             return Allocator(
                 keeps=False, note=f"memory is given out by {_who_answers(program)}, and not by glibc {version}"
@@ -93,8 +92,11 @@ def _glibc_answers(program: Any) -> bool:
     if count is None:  # before glibc 2.33
         return _file_of(program.malloc) == _file_of(program.gnu_get_libc_version)
     count.restype = _Counts
-    take, give_back = program.malloc, program.free
-    take.restype, take.argtypes, give_back.argtypes = ctypes.c_void_p, (ctypes.c_size_t,), (ctypes.c_void_p,)
+    take = program.malloc
+    take.restype = ctypes.c_void_p
+    take.argtypes = (ctypes.c_size_t,)
+    give_back = program.free
+    give_back.argtypes = (ctypes.c_void_p,)
     before = count()
     block = take(ASKED_BYTES)
     after = count()
@@ -104,7 +106,8 @@ def _glibc_answers(program: Any) -> bool:
 
 def _who_answers(program: Any) -> str:
     """Return the library that has its own `malloc` in place of glibc's, or else the file that `malloc` comes from."""
-    of_glibc, found = _file_of(program.gnu_get_libc_version), _file_of(program.malloc)
+    of_glibc = _file_of(program.gnu_get_libc_version)
+    found = _file_of(program.malloc)
     for path in dict.fromkeys(row.split()[-1] for row in Path("/proc/self/maps").read_text().splitlines()):
         if ".so" not in path or path == of_glibc or not Path(path).is_file():
             continue

@@ -42,7 +42,9 @@ FIRST_LAP = "first lap"
 PATIENCE_HOW = 'leave it out for "first lap", or write a length of time, such as "90s"'
 PARTS = ("_BaseDataLoaderIter._next_data", "_BaseDataLoaderIter._reset", "DataLoader._get_iterator")
 STRETCHES = 4  # of a turn
-TURN_LEAST_S, TURN_MOST_S, TURN_SHARE = 0.25, 2.0, 0.01  # how long a turn is measured; and as a share of a lap
+TURN_LEAST_S = 0.25  # how long a turn is measured
+TURN_MOST_S = 2.0
+TURN_SHARE = 0.01  # of a lap, where laps are long
 MEMORY_SHARE = 0.5  # how much of the free memory may be taken
 WORKER_BYTES = 100_000_000  # what a worker takes for itself, until one was measured
 WORKERS_MEMORY = Path("/dev/shm")  # noqa: S108  where PyTorch's workers put their batches
@@ -86,8 +88,8 @@ class Chosen:
         if isinstance(self.gain, Missing):
             gain = self.gain.missing
         else:
-            low, high = number(self.gain.low), number(self.gain.high)
-            gain = f"{number(self.gain.estimate)} times as fast as given ({low} to {high})"
+            interval = f"{number(self.gain.low)} to {number(self.gain.high)}"
+            gain = f"{number(self.gain.estimate)} times as fast as given ({interval})"
         return f"num_workers={self.workers}{ahead}: {gain}; {tried}, which cost {brief(self.cost_s)} s"
 
 
@@ -108,7 +110,14 @@ def auto(loader: Any, *, patience: str | float = FIRST_LAP) -> Any:
     What transforms draw at random differs as it does between any two numbers of workers. The choice depends on the time
     that things take: for runs that can be repeated to the last bit, write what was found into your own DataLoader.
     """
-    seconds = _read_patience(patience)
+    seconds: float | None = None
+    if patience != FIRST_LAP:
+        try:
+            seconds = parse_duration(patience) if isinstance(patience, str) else float(patience)
+        except (TypeError, ValueError) as error:
+            raise UsageError(f"patience={patience!r}: that is no length of time", PATIENCE_HOW) from error
+        if not 0 < seconds < inf:
+            raise UsageError(f"patience={patience!r}: expected more than 0 seconds", PATIENCE_HOW)
     base = getattr(loader, "base_dataloader", None)
     if base is not None:  # Accelerate's loader, which loads by one of PyTorch's
         replaced: Any = copy.copy(loader)
@@ -123,21 +132,8 @@ def auto(loader: Any, *, patience: str | float = FIRST_LAP) -> Any:
     return replaced
 
 
-def _read_patience(patience: str | float) -> float | None:
-    """Return seconds; None for the first lap."""
-    if patience == FIRST_LAP:
-        return None
-    try:
-        seconds = parse_duration(patience) if isinstance(patience, str) else float(patience)
-    except (TypeError, ValueError) as error:
-        raise UsageError(f"patience={patience!r}: that is no length of time", PATIENCE_HOW) from error
-    if not 0 < seconds < inf:
-        raise UsageError(f"patience={patience!r}: expected more than 0 seconds", PATIENCE_HOW)
-    return seconds
-
-
 def _wrong_loader(loader: Any) -> UsageError:
-    kinds = [each.__module__.split(".")[0] + "." + each.__name__ for each in type(loader).__mro__]
+    kinds = [kind.__module__.split(".")[0] + "." + kind.__name__ for kind in type(loader).__mro__]
     hint = "give a torch.utils.data.DataLoader"
     if "keras.PyDataset" in kinds:
         hint = "a PyDataset has its workers from its constructor: super().__init__(workers=4, use_multiprocessing=True)"
@@ -263,7 +259,9 @@ class Source:
     """
 
     def __init__(self, number: int, given: Any, setting: LoaderSetting, generator: Any, state: int) -> None:
-        self.number, self.setting, self.state = number, setting, state
+        self.number = number
+        self.setting = setting
+        self.state = state
         self._feed = TicketFeed(number)
         self._batches: Any = None
         words: dict[str, Any] = {}
@@ -274,7 +272,8 @@ class Source:
 
     def open(self, lap: Lap) -> None:
         """Begin to load the next batches of a lap."""
-        self._feed.lap, self._feed.is_open = lap, True
+        self._feed.lap = lap
+        self._feed.is_open = True
         # Not by the public `iter` and `next`: an agent that watches would note each batch twice.
         if self._batches is None or not self.setting.workers:
             with warnings.catch_warnings():
@@ -332,13 +331,15 @@ class LoaderTuning:
         self._batches: float = inf  # of a lap
         with contextlib.suppress(TypeError):
             self._batches = len(loader)
-        self._searched_s, self._searched = 0.0, 0
+        self._searched_s = 0.0
+        self._searched = 0
         self._cost_s = 0.0
 
     def begin_lap(self, indices: Iterator[Any]) -> Lap:
         self._look()
         if not self._given.persistent_workers:  # workers that stay would not see what was changed
-            for source in [each for each in self._sources.values() if each.state != self._state]:
+            outdated = [source for source in self._sources.values() if source.state != self._state]
+            for source in outdated:
                 self._end_source(source)
         lap = Lap(indices)
         self._lap = weakref.ref(lap)
@@ -355,7 +356,13 @@ class LoaderTuning:
         try:
             batch = self._take(lap)
         except StopIteration:
-            self._end_lap()
+            if self._batches == inf:
+                self._look_within_lap()
+            self._end_search()
+            self._source = None
+            if self._search.is_over:
+                of_chosen = [source for source in self._sources.values() if source.setting == self._search.current]
+                self._end_sources(but=of_chosen[0] if of_chosen else None)
             raise
         lap.delivered += 1
         if lap.delivered == self._batches:
@@ -373,23 +380,29 @@ class LoaderTuning:
             return Missing(LEFT_ALONE)
         if not self._search.is_over:
             return Missing("the search goes on: it ends with the first lap, or when its patience does")
-        search, chosen = self._search, self._search.current
-        gain = search.gain()
+        search = self._search
+        chosen = search.current
+        gain: Interval | Missing | None = search.gain()
+        if gain is None and not search.turns:
+            gain = Missing('the lap was too short to measure a setting: patience="1m" goes on in later laps')
+        elif gain is None:
+            gain = Missing("the given settings stayed" if chosen == search.given else "they were not measured")
         return Chosen(
             workers=chosen.workers,
             prefetch_factor=chosen.prefetch or None,
-            gain=gain or Missing(self._why_no_gain()),
+            gain=gain,
             cost_s=self._cost_s,
             tried=tuple(
-                Tried(each.workers, each.prefetch or None, search.batch_s(each), search.waiting(each), len(turns))
-                for each, turns in sorted(search.turns.items())
+                Tried(
+                    setting.workers,
+                    setting.prefetch or None,
+                    search.batch_s(setting),
+                    search.waiting(setting),
+                    len(turns),
+                )
+                for setting, turns in sorted(search.turns.items())
             ),
         )
-
-    def _why_no_gain(self) -> str:
-        if not self._search.turns:
-            return 'the lap was too short to measure a setting: patience="1m" goes on in later laps'
-        return "the given settings stayed" if self._search.current == self._search.given else "they were not measured"
 
     def _take(self, lap: Lap) -> Any:
         """Return the next batch in order, by the source that has begun it."""
@@ -436,7 +449,8 @@ class LoaderTuning:
         """Measure an iteration, and change to the next setting after a turn."""
         end_s = perf_counter()
         self._memory.batch_bytes = self._memory.batch_bytes or _bytes_of(batch)
-        last_s, lap.last_s = lap.last_s, end_s
+        last_s = lap.last_s
+        lap.last_s = end_s
         if last_s is None or self._meter is None:
             return
         self._searched_s += end_s - last_s
@@ -468,11 +482,23 @@ class LoaderTuning:
         elif self._meter is not None and not self._meter.is_full and self._meter.setting == setting:
             self._meter.leave_out(*left_out)  # another lap has begun within a turn
         else:
-            self._meter = Meter(self._source.setting, left_out, self._turn_s(), self._search.hopeless_s())
+            turn_s = TURN_LEAST_S
+            if self._search.turns and self._batches != inf:
+                fastest_s = min(map(self._search.batch_s, self._search.turns))
+                turn_s = min(TURN_MOST_S, max(TURN_LEAST_S, TURN_SHARE * self._batches * fastest_s))
+            self._meter = Meter(self._source.setting, left_out, turn_s, self._search.hopeless_s())
 
     def _opened(self, lap: Lap, setting: LoaderSetting) -> Source:
         try:
-            source = self._idle_source(lap, setting)
+            # A source that has nothing to deliver any more: opened again, it forgets what it has begun.
+            busy = {number for number, _ in lap.tickets}
+            alike = [source for source in self._sources.values() if source.setting == setting]
+            idle = [source for source in alike if source.number not in busy]
+            if idle:
+                source = idle[0]
+            else:
+                self._opened_ever += 1
+                source = Source(self._opened_ever, self._given, setting, self._random, self._state)
             source.open(lap)
         except (OSError, RuntimeError, TypeError, AttributeError, ValueError):
             if setting == self._search.given or lap.is_broken:
@@ -482,32 +508,13 @@ class LoaderTuning:
         self._sources[source.number] = source
         return source
 
-    def _idle_source(self, lap: Lap, setting: LoaderSetting) -> Source:
-        """Return a source that has nothing to deliver any more: opened again, it forgets what it has begun."""
-        busy = {number for number, _ in lap.tickets}
-        for source in self._sources.values():
-            if source.setting == setting and source.number not in busy:
-                return source
-        self._opened_ever += 1
-        return Source(self._opened_ever, self._given, setting, self._random, self._state)
-
     def _number(self) -> int:
         return 0 if self._source is None else self._source.number
 
     def _end_search(self) -> None:
-        """End the search with its lap."""
         if not self._search.is_over and self._patience_s is None:
             self._search.end()
             self._cost_s = self._count_cost()
-
-    def _end_lap(self) -> None:
-        if self._batches == inf:
-            self._look_within_lap()
-        self._end_search()
-        self._source = None
-        if self._search.is_over:
-            of_chosen = [source for source in self._sources.values() if source.setting == self._search.current]
-            self._end_sources(but=of_chosen[0] if of_chosen else None)
 
     def _end_sources(self, but: Source | None = None) -> None:
         for source in tuple(self._sources.values()):
@@ -520,8 +527,10 @@ class LoaderTuning:
 
     def _look(self) -> bool:
         """Look at what the items are made of. Return whether the training has changed it since the last look."""
-        before, self._state = self._state, fingerprint(self._given)
-        made_here, self._made_here = self._made_here, False
+        before = self._state
+        self._state = fingerprint(self._given)
+        made_here = self._made_here
+        self._made_here = False
         return self._state != before and not made_here
 
     def _look_within_lap(self) -> None:
@@ -536,13 +545,6 @@ class LoaderTuning:
         if self._search.current not in self._search.turns:
             return 0.0
         return max(0.0, self._searched_s - self._searched * self._search.batch_s(self._search.current))
-
-    def _turn_s(self) -> float:
-        """Return how long a turn is measured: longer where laps are long."""
-        known = [self._search.batch_s(turn) for turn in self._search.turns]
-        if not known or self._batches == inf:
-            return TURN_LEAST_S
-        return min(TURN_MOST_S, max(TURN_LEAST_S, TURN_SHARE * self._batches * min(known)))
 
 
 class MemoryRoom:
@@ -579,13 +581,13 @@ class Meter:
         self._seconds = self._waited_s = self._total_s = 0.0
         self._batches = 0
         self.now_s = 0.0  # when the last batch was delivered, to count the next one from
-
         self.is_full = False
         self.leave_out(*left_out)
 
     def leave_out(self, least: int, most: int) -> None:
         """Leave out the next batches: those of the setting before, and those that were loaded while they were used."""
-        self._left_out, self._left_out_most = least, most
+        self._left_out = least
+        self._left_out_most = most
 
     def add(self, last_s: float, begin_s: float, end_s: float) -> LoaderTurn | None:
         """Add an iteration, from the last batch to this one, of which the part from `begin_s` was waiting."""
@@ -613,7 +615,8 @@ class Meter:
             self._seconds += self.now_s - end_s
         self._stretches.append(self._seconds / self._batches)
         self._total_s += self._seconds
-        self._seconds, self._batches = 0.0, 0
+        self._seconds = 0.0
+        self._batches = 0
         if len(self._stretches) < STRETCHES and fsum(self._stretches) < self._hopeless_s * len(self._stretches):
             return None
         self.is_full = True

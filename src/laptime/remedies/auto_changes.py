@@ -37,7 +37,7 @@ class _Look:
         self._modules = {"__main__", *(getattr(root, "__module__", "") for root in roots)}
         self._loaders = sys.modules["torch"].utils.data.DataLoader
         self._tokens: list[Any] = []
-        seen: dict[int, Any] = {}  # what is made for this look stays until its end, so that no number comes twice
+        visited: dict[int, Any] = {}  # what is made for this look stays until its end, so that no number comes twice
         rest = deque(roots)
         while rest and len(self._tokens) < VISITED_MOST:
             value = rest.popleft()
@@ -45,8 +45,8 @@ class _Look:
             self._tokens.append(kind)
             if kind in PLAIN_KINDS:
                 self._tokens.append(value)
-            elif id(value) not in seen:
-                seen[id(value)] = value
+            elif id(value) not in visited:
+                visited[id(value)] = value
                 rest.extend(self._parts_of(value, kind))
         self.number = hash(tuple(self._tokens))
 

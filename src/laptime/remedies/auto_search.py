@@ -14,13 +14,16 @@ from math import ceil, fsum, inf
 from laptime.model.stats import Interval, median, paired_ratio, unpaired_ratio
 
 LADDER = (0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
-AHEAD_DEFAULT, AHEAD_MOST = 2, 8  # batches that a worker prepares ahead: PyTorch's default, and the most to be tried
+AHEAD_DEFAULT = 2  # batches that a worker prepares ahead, as PyTorch has it
+AHEAD_MOST = 8  # the most that are tried
 NO_WAITING = 0.01  # a training that waits less has nothing to gain from more workers
 TIE = 0.02  # a setting with fewer workers is taken where it is slower by less
 HOPELESS = 2.0  # how much slower than the best one a setting is when its turn ends at once
 NEAR = 1.10  # how much slower than the best one a setting may seem and still be measured again
-SCREENED_MOST, FINALISTS_MOST = 8, 3
-CONFIRM_ROUNDS_LEAST, CONFIRM_ROUNDS_MOST = 2, 4
+SCREENED_MOST = 8
+FINALISTS_MOST = 3
+CONFIRM_ROUNDS_LEAST = 2
+CONFIRM_ROUNDS_MOST = 4
 GAIN_ALPHA = 0.05
 
 
@@ -91,11 +94,13 @@ class LoaderSearch:
 
     def stay(self) -> None:
         """Choose the given setting, whatever is known."""
-        self.is_over, self.current = True, self.given
+        self.is_over = True
+        self.current = self.given
 
     def gain(self) -> Interval | None:
         """How many times as fast as the given setting the chosen one was; None where it is the given one."""
-        ours, theirs = self.turns.get(self.current), self.turns.get(self.given)
+        ours = self.turns.get(self.current)
+        theirs = self.turns.get(self.given)
         if self.current == self.given or not ours or not theirs:
             return None
         if min(len(ours), len(theirs)) > CONFIRM_ROUNDS_LEAST:
@@ -137,11 +142,10 @@ class LoaderSearch:
             own_s = min(turn.own_s for turn in known)
             loads_s = self.batch_s(best) * (best.workers or self.waiting(best))
             asked = min(ceil(loads_s / max(own_s, 1e-9)), max(self._cores, best.workers + 1))
-            wanted = (asked,) if len(known) == 1 else (best.workers + 1, asked)
-            found = (self._at_workers(min((rung for rung in LADDER if rung >= each), default=-1)) for each in wanted)
-            more = next(filter(None, found), None)
-            if more is not None:
-                return more
+            for wanted in (asked,) if len(known) == 1 else (best.workers + 1, asked):
+                more = self._at_workers(min((rung for rung in LADDER if rung >= wanted), default=-1))
+                if more is not None:
+                    return more
         cheapest = self._cheapest(list(self.turns))
         fewer = self._at_workers(max((rung for rung in LADDER if rung < cheapest.workers), default=-1))
         if fewer is None and self.waiting(best) > NO_WAITING:
@@ -209,4 +213,4 @@ class LoaderSearch:
 
 
 def _stretches(turns: Sequence[LoaderTurn]) -> list[float]:
-    return [each for turn in turns for each in turn.stretches_s]
+    return [stretch_s for turn in turns for stretch_s in turn.stretches_s]

@@ -163,10 +163,16 @@ class Cached:
     def kept(self) -> Kept:
         """What is kept, and how often it was used."""
         store = self._laptime_store
-        told = store.count()
+        counts = store.count()
         return Kept(
-            told.items, store.items, told.used_bytes, store.room_bytes, told.hits, told.misses, told.not_kept
-        )  # fmt: skip
+            items=counts.items,
+            of=store.items,
+            used_bytes=counts.used_bytes,
+            room_bytes=store.room_bytes,
+            hits=counts.hits,
+            misses=counts.misses,
+            not_kept=counts.not_kept,
+        )
 
     def __getitem__(self, index: Any) -> Any:
         """Return an item, from memory if it was decoded before. Slices and names go to the dataset."""
@@ -227,9 +233,12 @@ class Cached:
 
 def _check_dataset(dataset: Any) -> None:
     kind = type(dataset).__name__
-    has_items = hasattr(dataset, "__getitem__") and not _is_iterable_only(dataset)
-    if has_items and _has_length(dataset):
-        return
+    has_items = hasattr(dataset, "__getitem__")
+    if any(base.__name__ == "IterableDataset" for base in type(dataset).__mro__):
+        has_items = False  # PyTorch's class has a `__getitem__` that raises
+    with contextlib.suppress(TypeError, NotImplementedError):
+        if has_items and len(dataset) >= 0:
+            return
     missing = "length (__len__)" if has_items else "items by number (__getitem__)"
     hint = "give a dataset with __getitem__ and __len__, or a list: what is only iterated has no numbers to keep it by"
     if type(dataset).__module__.startswith("tensorflow."):
@@ -237,18 +246,6 @@ def _check_dataset(dataset: Any) -> None:
     elif kind == "DataLoader":
         hint = "wrap the dataset that the loader reads: DataLoader(laptime.cached(dataset), ...)"
     raise UsageError(f"laptime.cached was given {kind}, which has no {missing}", hint)
-
-
-def _is_iterable_only(dataset: Any) -> bool:
-    """Whether this is PyTorch's IterableDataset, which inherits a `__getitem__` that raises."""
-    return any(each.__name__ == "IterableDataset" for each in type(dataset).__mro__)
-
-
-def _has_length(dataset: Any) -> bool:
-    try:
-        return len(dataset) >= 0
-    except (TypeError, NotImplementedError):
-        return False
 
 
 # Numbered items in memory that all processes of a training share. The first process that has an item writes it.
@@ -272,13 +269,13 @@ NAMELESS = hasattr(os, "memfd_create") and Path("/proc/self/fd").is_dir()
 _paths: dict[int, str] = {}  # by descriptor, for files that have a name
 COUNTER_BYTES = 8
 CACHE_LINE = 64  # a processor's cache line: everything begins on one, so that arrays are aligned
-KIND_WORD, TOKEN_WORD, ITEMS_WORD, NEXT_WORD, GIVEN_WORD = range(
-    5
-)  # words of the head: up to `GIVEN_WORD` the system has allocated the memory
+# Words of the head. Up to `GIVEN_WORD` the system has allocated the memory.
+KIND_WORD, TOKEN_WORD, ITEMS_WORD, NEXT_WORD, GIVEN_WORD = range(5)
 OUR_KIND = 0x6C61_7074_0001
 COUNTERS = 256  # how many processes at a time have their own counter
 WHO_COUNTER, HITS_COUNTER, MISSES_COUNTER, NOT_KEPT_COUNTER = range(4)  # words of a counter
 COUNTERS_BYTES = CACHE_LINE * (1 + COUNTERS)
+COUNTER_PLACES = range(CACHE_LINE // COUNTER_BYTES, COUNTERS_BYTES // COUNTER_BYTES, CACHE_LINE // COUNTER_BYTES)
 ALLOCATED_CHUNK_BYTES = 16 << 20  # allocated from the system at once
 LEFT_FREE_BYTES = 64 << 20
 
@@ -314,7 +311,8 @@ def check_memory(size: int) -> None:
 def free_memory() -> tuple[int, str]:
     """Return the bytes that may still be used, and what limits them: the machine or a container."""
     free = int(psutil.virtual_memory().available)
-    limit, left = memory_limit_bytes(), memory_left_bytes()
+    limit = memory_limit_bytes()
+    left = memory_left_bytes()
     if isinstance(limit, Missing) or isinstance(left, Missing) or free <= left:
         return free, f"on this machine of {write_memory(psutil.virtual_memory().total)}"
     return left, f"within this container's limit of {write_memory(limit)}"
@@ -331,11 +329,15 @@ def write_memory(size: int) -> str:
 def open_memory(size: int) -> int:
     """Return a descriptor of `size` bytes of memory. None of it is allocated before it is written."""
     try:
-        descriptor = os.memfd_create("laptime", os.MFD_CLOEXEC) if NAMELESS else _open_named()
+        if NAMELESS:
+            descriptor = os.memfd_create("laptime", os.MFD_CLOEXEC)
+        else:
+            descriptor, path = tempfile.mkstemp(prefix="laptime-")
+            _paths[descriptor] = path
         os.ftruncate(descriptor, size)
     except (OSError, OverflowError) as error:
-        told = f"memory={write_memory(size)}: the system gives no such shared memory: {error}"
-        raise UsageError(told, "state less") from error
+        says = f"memory={write_memory(size)}: the system gives no such shared memory: {error}"
+        raise UsageError(says, "state less") from error
     return descriptor
 
 
@@ -367,12 +369,6 @@ def close_memory(descriptor: int, owner: int | None) -> None:
             Path(path).unlink()
 
 
-def _open_named() -> int:
-    descriptor, path = tempfile.mkstemp(prefix="laptime-")
-    _paths[descriptor] = path
-    return descriptor
-
-
 @dataclass(frozen=True, slots=True)
 class StoreCounts:
     """The sums of what all processes have counted."""
@@ -397,7 +393,8 @@ class SharedItemStore:
 
     def after_fork(self) -> None:
         """Reset what belongs to one process: the locks of its threads, and its counter."""
-        self._turn, self._counting = threading.Lock(), threading.Lock()
+        self._turn = threading.Lock()
+        self._counting = threading.Lock()
         self._counter = 0
 
     @property
@@ -432,7 +429,8 @@ class SharedItemStore:
         if not place:
             self.refuse()
             return False
-        first, begin = place // COUNTER_BYTES, place + head
+        first = place // COUNTER_BYTES
+        begin = place + head
         self._words[first] = len(views)
         for offset, view in enumerate(views, 1):
             self._words[first + offset] = len(view)
@@ -451,11 +449,13 @@ class SharedItemStore:
         first = COUNTERS_BYTES // COUNTER_BYTES
         empty = self._words[first : first + self.items].tolist().count(0)
         used = self._words[NEXT_WORD] - _first_place(self.items)
-        counters = range(CACHE_LINE // COUNTER_BYTES, COUNTERS_BYTES // COUNTER_BYTES, CACHE_LINE // COUNTER_BYTES)
-        hits, misses, not_kept = (
-            sum(self._words[at + of] for at in counters) for of in (HITS_COUNTER, MISSES_COUNTER, NOT_KEPT_COUNTER)
+        return StoreCounts(
+            items=self.items - empty,
+            used_bytes=used,
+            hits=sum(self._words[at + HITS_COUNTER] for at in COUNTER_PLACES),
+            misses=sum(self._words[at + MISSES_COUNTER] for at in COUNTER_PLACES),
+            not_kept=sum(self._words[at + NOT_KEPT_COUNTER] for at in COUNTER_PLACES),
         )
-        return StoreCounts(self.items - empty, used, hits, misses, not_kept)
 
     def _take(self, size: int) -> int:
         """Reserve `size` bytes. Return where they begin, or 0 if there is no room."""
@@ -494,20 +494,18 @@ class SharedItemStore:
 
     def _count(self, what: int) -> None:
         if not self._counter:
-            self._counter = self._claim()
+            # Take a counter that no living process has, and go on from its value.
+            own = os.getpid()
+            at = 0
+            with self._alone():
+                for at in COUNTER_PLACES:
+                    holder = self._words[at + WHO_COUNTER]
+                    if holder in {0, own} or not is_alive(holder):
+                        self._words[at + WHO_COUNTER] = own
+                        break
+            self._counter = at  # with more processes than counters, the last counter is shared, and may miss a few
         with self._counting:
             self._words[self._counter + what] += 1
-
-    def _claim(self) -> int:
-        """Take a counter that no living process has, and go on from its value."""
-        own, at = os.getpid(), 0
-        with self._alone():
-            for at in range(CACHE_LINE // COUNTER_BYTES, COUNTERS_BYTES // COUNTER_BYTES, CACHE_LINE // COUNTER_BYTES):
-                holder = self._words[at + WHO_COUNTER]
-                if holder in {0, own} or not is_alive(holder):
-                    self._words[at + WHO_COUNTER] = own
-                    break
-        return at  # with more processes than counters, the last counter is shared, and may miss a few
 
     def __reduce__(self) -> tuple[Any, tuple[str, int]]:
         """Pickle the path and the token, so that a process started while this one runs can reopen the memory."""
@@ -524,7 +522,9 @@ def make_store(items: int, room_bytes: int) -> SharedItemStore:
         )
     descriptor = open_memory(room_bytes // CACHE_LINE * CACHE_LINE)
     with mmap.mmap(descriptor, least) as head, memoryview(head) as view, view.cast("q") as words:
-        words[KIND_WORD], words[TOKEN_WORD], words[ITEMS_WORD] = OUR_KIND, secrets.randbits(62), items
+        words[KIND_WORD] = OUR_KIND
+        words[TOKEN_WORD] = secrets.randbits(62)
+        words[ITEMS_WORD] = items
         words[NEXT_WORD] = words[GIVEN_WORD] = least
     store = SharedItemStore(descriptor)
     weakref.finalize(store, close_memory, descriptor, os.getpid())
@@ -538,8 +538,8 @@ def reopen(path: str, token: int) -> SharedItemStore:
         return held
     descriptor = open_others(path)
     with mmap.mmap(descriptor, COUNTERS_BYTES, prot=mmap.PROT_READ) as head, memoryview(head) as view:
-        told = view.cast("q")[: TOKEN_WORD + 1].tolist()
-    if told != [OUR_KIND, token]:
+        marks = view.cast("q")[: TOKEN_WORD + 1].tolist()
+    if marks != [OUR_KIND, token]:
         close_memory(descriptor, None)
         raise UsageError("a cached dataset came from a process that is gone, and what it kept with it",
                          "pickle it only for processes that are started while it is in use")  # fmt: skip

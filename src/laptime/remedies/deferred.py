@@ -73,7 +73,8 @@ class Deferred:
 
     def reset(self) -> None:
         """Start again from 0, as at the start of a lap."""
-        self._waiting, self._last = 0, 0.0
+        self._waiting = 0
+        self._last = 0.0
         self._read = self._items = 0.0
         self._steps = 0
 
@@ -87,17 +88,14 @@ def _hold(value: Any) -> Any:
         what = f"{type(value).__name__} of shape {tuple(shape)}" if shape is not None else type(value).__name__
         raise UsageError(f"a meter was given {what}, expected one number", "give its mean: meter.add(loss.mean())")
     value = value.detach() if hasattr(value, "detach") else value
-    return _widened(value[(0,) * len(shape)] if len(shape) else value) + 0
-
-
-def _widened(value: Any) -> Any:
-    """Return 16-bit numbers and booleans as float32: a half-precision sum loses digits, and booleans do not add up."""
+    value = value[(0,) * len(shape)] if len(shape) else value
     kind = str(getattr(value, "dtype", ""))
-    if "16" not in kind and "bool" not in kind:
-        return value
-    if hasattr(value, "float"):
-        return value.float()
-    if hasattr(value, "astype"):
-        return value.astype("float32")
-    cast = getattr(sys.modules.get("tensorflow"), "cast", None)
-    return value if cast is None else cast(value, "float32")
+    if "16" in kind or "bool" in kind:  # a half-precision sum loses digits, and booleans do not add up
+        if hasattr(value, "float"):
+            value = value.float()
+        elif hasattr(value, "astype"):
+            value = value.astype("float32")
+        else:
+            cast = getattr(sys.modules.get("tensorflow"), "cast", None)
+            value = value if cast is None else cast(value, "float32")
+    return value + 0

@@ -95,7 +95,8 @@ class SameShapes:
         if isinstance(self.batches, list | tuple):
             full = _length(_inputs(self.batches[0]), 0, 1)
             return sum(_length(_inputs(batch), 0, number) == full for number, batch in enumerate(self.batches, 1))
-        dataset, size = (getattr(self.batches, name, None) for name in ("dataset", "batch_size"))
+        dataset = getattr(self.batches, "dataset", None)
+        size = getattr(self.batches, "batch_size", None)
         if dataset is None or not isinstance(size, int):
             raise TypeError("how many batches are whole is known only after they came")
         return max(1, len(dataset) // size)
@@ -108,14 +109,19 @@ class SameShapes:
         wanted: tuple[int, ...] = (rows,)
         if self.target_axis is not None and others:
             length = _length(others[0], self.target_axis, number)
-            real, wanted = (*real, length), (*wanted, self._size(length))
-        beside = {0: rows} | ({} if self.target_axis is None else {self.target_axis: wanted[-1]})
-        made += [_pad(part, beside, self.target_fill) for part in others]
+            real = (*real, length)
+            wanted = (*wanted, self._size(length))
+        of_targets = {0: rows} | ({} if self.target_axis is None else {self.target_axis: wanted[-1]})
+        made += [_pad(part, of_targets, self.target_fill) for part in others]
         if self.weights:
             if len(others) > 1:
                 raise UsageError(f"batch {number} has {len(made)} parts, so weights of its own",
                                  "leave weights= out, and give inputs and targets alone")  # fmt: skip
-            made.append(_weigh(next(_leaves(inputs)), real, wanted))
+            # 1 for real places and 0 for padding, as an array of the inputs' kind
+            make = getattr(next(_leaves(inputs)), "new_zeros", None)
+            weights = make(wanted).float() if make else np.zeros(wanted, np.float32)
+            weights[tuple(slice(side) for side in real)] = 1
+            made.append(weights)
         return made[0] if len(made) == 1 and not isinstance(batch, tuple | list) else tuple(made)
 
     def _size(self, length: int) -> int:
@@ -164,11 +170,3 @@ def _leaves(tree: Any) -> Iterator[Any]:
             yield from _leaves(part)
     else:
         yield tree
-
-
-def _weigh(example: Any, real: tuple[int, ...], wanted: tuple[int, ...]) -> Any:
-    """Return 1 for real places and 0 for padding, as an array of the example's kind."""
-    make = getattr(example, "new_zeros", None)
-    made = make(wanted).float() if make else np.zeros(wanted, np.float32)
-    made[tuple(slice(side) for side in real)] = 1
-    return made

@@ -108,8 +108,11 @@ def _in_words() -> Iterator[None]:
             yield
     except DamagedImageError:
         raise
+    except struct.error as error:
+        raise DamagedImageError("cannot be decoded (its header is damaged)") from error
     except Exception as error:
-        raise DamagedImageError(f"cannot be decoded ({_told(error)})") from error
+        reason = str(error).split(" <", 1)[0].splitlines()[0] if str(error) else type(error).__name__
+        raise DamagedImageError(f"cannot be decoded ({reason})") from error
 
 
 def import_pillow() -> Any:
@@ -186,12 +189,6 @@ def _check_least(height: int, width: int) -> None:
 def _check_most(height: int, width: int) -> None:
     if height * width > MOST_PIXELS:
         raise DamagedImageError(f"has {width:,}x{height:,} pixels, and at most {MOST_PIXELS:,} are decoded")
-
-
-def _told(error: Exception) -> str:
-    if isinstance(error, struct.error):
-        return "its header is damaged"
-    return str(error).split(" <", 1)[0].splitlines()[0] if str(error) else type(error).__name__
 
 
 class DamagedImages:
@@ -277,9 +274,13 @@ def matrix_of(turn: Turn) -> Matrix:
     Keras writes its matrices for (x, y) and swaps the axes before use; so does this function. In Keras the flip comes
     last; from output to input it comes first.
     """
-    angle, lean = math.radians(turn.rotation), math.radians(turn.shear)
-    x_by_x, x_by_y = math.cos(angle), -math.sin(angle + lean)  # rotation times shear, multiplied out
-    y_by_x, y_by_y = math.sin(angle), math.cos(angle + lean)
+    angle = math.radians(turn.rotation)
+    lean = math.radians(turn.shear)
+    # Rotation times shear, multiplied out
+    x_by_x = math.cos(angle)
+    x_by_y = -math.sin(angle + lean)
+    y_by_x = math.sin(angle)
+    y_by_y = math.cos(angle + lean)
     side = -1.0 if turn.flip else 1.0
     return (
         (y_by_y * turn.zoom_y, y_by_x * turn.zoom_x * side),
@@ -332,10 +333,14 @@ def warp_linear(image: npt.NDArray[np.float32], matrix: Matrix) -> npt.NDArray[n
     (a, b), (c, d) = matrix
     y = a * rows + b * columns + (height / 2 - 0.5)
     x = c * rows + d * columns + (width / 2 - 0.5)
-    above, left = np.floor(y), np.floor(x)
-    share_down, share_right = y - above, x - left
-    top, bottom = (np.clip(each, 0, height - 1).astype(np.intp) for each in (above, above + 1))
-    near, far = (np.clip(each, 0, width - 1).astype(np.intp) for each in (left, left + 1))
+    above = np.floor(y)
+    left = np.floor(x)
+    share_down = y - above
+    share_right = x - left
+    top = np.clip(above, 0, height - 1).astype(np.intp)
+    bottom = np.clip(above + 1, 0, height - 1).astype(np.intp)
+    near = np.clip(left, 0, width - 1).astype(np.intp)
+    far = np.clip(left + 1, 0, width - 1).astype(np.intp)
     turned = np.empty_like(image)
     for channel in range(channels):
         plane = image[:, :, channel]
@@ -348,7 +353,14 @@ def warp_linear(image: npt.NDArray[np.float32], matrix: Matrix) -> npt.NDArray[n
 def resize_smoothly(image: Doubles, height: int, width: int) -> Doubles:
     """Resize an image of (row, column, channel), as scikit-image does."""
     for axis, size in enumerate((height, width)):
-        image = _stretch(_blur(image, axis, max(0.0, (image.shape[axis] / size - 1) / 2)), axis, size)
+        there = image.shape[axis]
+        blurred = _blur(image, axis, max(0.0, (there / size - 1) / 2))
+        places = (np.arange(size) + 0.5) * (there / size) - 0.5
+        below = np.floor(places).astype(np.int64)
+        share = (places - below).reshape([-1 if other == axis else 1 for other in range(image.ndim)])
+        lower = blurred.take(_mirrored(below, there), axis)
+        upper = blurred.take(_mirrored(below + 1, there), axis)
+        image = lower * (1 - share) + upper * share
     return image
 
 
@@ -368,16 +380,6 @@ def _blur(image: Doubles, axis: int, sigma: float) -> Doubles:
         both *= weights[step]
         blurred += both
     return blurred
-
-
-def _stretch(image: Doubles, axis: int, size: int) -> Doubles:
-    there = image.shape[axis]
-    places = (np.arange(size) + 0.5) * (there / size) - 0.5
-    below = np.floor(places).astype(np.int64)
-    share = (places - below).reshape([-1 if each == axis else 1 for each in range(image.ndim)])
-    lower, upper = image.take(_mirrored(below, there), axis), image.take(_mirrored(below + 1, there), axis)
-    stretched: Doubles = lower * (1 - share) + upper * share
-    return stretched
 
 
 def _mirrored(places: npt.NDArray[np.int64], size: int) -> npt.NDArray[np.int64]:
@@ -437,7 +439,8 @@ class AuthorsReader:
     """Makes batch number N in the authors' way, one image after another. Damaged images are skipped."""
 
     def __init__(self, job: LoaderJob, read_still: ReadStill, pass_over: PassOver) -> None:
-        self._job, self._pass_over = job, pass_over
+        self._job = job
+        self._pass_over = pass_over
         self._order = BatchOrder(len(job.paths), job.batch, job.seed)
         self._labels = np.array(job.labels, np.int64)
         self._read_still = read_still
@@ -450,8 +453,8 @@ class AuthorsReader:
 
     def _sound_one(self, item: int, turn: Turn) -> tuple[Floats, int]:
         job = self._job
-        for each in range(item, item + TRIES):
-            index = each % len(job.paths)
+        for further in range(TRIES):
+            index = (item + further) % len(job.paths)
             try:
                 if job.turned:
                     return read_turned(job.paths[index], turn, job.height, job.width), index

@@ -39,7 +39,8 @@ class LoaderProcesses:
         self._job = replace(job, workers=workers, slots=workers * SLOTS_A_WORKER)
         self._damaged = DamagedImages(len(job.paths))
         self._workers: list[subprocess.Popen[bytes]] = []
-        self._next, self._taken = first, -1
+        self._next = first
+        self._taken = -1
         self.holds = job.held_bytes > 0
         self._first = first
         self._among: int | None = None
@@ -61,7 +62,8 @@ class LoaderProcesses:
     def __call__(self) -> MadeBatch:
         if self._taken >= 0:
             self._ask(self._taken + self._job.slots)  # its slot is free again
-        number, self._next = self._next, self._next + 1
+        number = self._next
+        self._next += 1
         self._taken = number
         done = self._hear(number)
         for path, reason in done.bad:
@@ -135,7 +137,9 @@ class LoaderThreads:
     ready_batches = 0
 
     def __init__(self, job: LoaderJob, threads: int, first: int, notes: tuple[str, ...] = ()) -> None:
-        self._job, self._first, self._notes = job, first, notes
+        self._job = job
+        self._first = first
+        self._notes = notes
         self.holds = job.held_bytes > 0
         self._given = 0
         self._among: int | None = None

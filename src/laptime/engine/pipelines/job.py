@@ -83,15 +83,19 @@ class BatchOrder:
     """Chooses the items of batch number N of an endless training. A lap leaves out what does not fill a batch."""
 
     def __init__(self, items: int, batch: int, seed: int) -> None:
-        self._items, self._batch, self._seed = items, min(batch, items), seed
+        self._items = items
+        self._batch = min(batch, items)
+        self._seed = seed
         self._repeats = -(-batch // self._batch)
         self._wanted = batch
-        self._lap, self._order = -1, np.empty(0, np.int64)
+        self._lap = -1
+        self._order = np.empty(0, np.int64)
 
     def __call__(self, number: int) -> Indices:
         lap, place = divmod(number, self._items // self._batch)
         if lap != self._lap:
-            self._lap, self._order = lap, np.random.default_rng([self._seed, 0x0DE2, lap]).permutation(self._items)
+            self._lap = lap
+            self._order = np.random.default_rng([self._seed, 0x0DE2, lap]).permutation(self._items)
         chosen = self._order[place * self._batch : (place + 1) * self._batch]
         return np.tile(chosen, self._repeats)[: self._wanted] if self._repeats > 1 else chosen
 

@@ -8,6 +8,7 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -41,7 +42,9 @@ class BatchMaker:
     """Makes batches into given arrays. A batch depends on its number only."""
 
     def __init__(self, job: LoaderJob, held: PictureStore | None = None, spread: SpreadWork = map) -> None:
-        self._job, self._held, self._spread = job, held, spread
+        self._job = job
+        self._held = held
+        self._spread = spread
         self._order = BatchOrder(len(job.paths), job.batch, job.seed) if job.shuffled else None
         self._labels = np.array(job.labels, np.int64)
         self._warp = NearestWarp(job.height, job.width)
@@ -70,8 +73,8 @@ class BatchMaker:
 
     def _sound_one(self, item: int, bad: list[Bad]) -> tuple[int, Pixels]:
         """Return this item and its pixels, or the next item that can be read."""
-        for each in range(item, item + TRIES):
-            index = each % len(self._job.paths)
+        for further in range(TRIES):
+            index = (item + further) % len(self._job.paths)
             try:
                 return index, self._pixels(index)
             except DamagedImageError as error:
@@ -116,7 +119,11 @@ def make_shared(size: int, *, reserved: bool) -> int:
     if reserved and size > free:  # the system would fill all memory before it refuses
         raise NoRoomError(f"{size / 1e6:,.0f} MB of shared memory are wanted and {free / 1e6:,.0f} MB are free")
     try:
-        descriptor = _nameless()
+        if hasattr(os, "memfd_create"):
+            descriptor = os.memfd_create("laptime", os.MFD_CLOEXEC)
+        else:
+            descriptor, path = tempfile.mkstemp(prefix="laptime-")
+            Path(path).unlink()
         try:
             if reserved and hasattr(os, "posix_fallocate"):
                 os.posix_fallocate(descriptor, 0, size)
@@ -146,14 +153,6 @@ def slot_of(memory: memoryview, job: LoaderJob, slot: int) -> tuple[Any, Labels]
     numbers = job.batch * job.height * job.width * 3
     images = np.frombuffer(memory, job.pixel, numbers, begin + 8 * count)
     return images.reshape(job.batch, job.height, job.width, 3), labels.reshape(job.batch, job.label_width)
-
-
-def _nameless() -> int:
-    if hasattr(os, "memfd_create"):
-        return os.memfd_create("laptime", os.MFD_CLOEXEC)
-    descriptor, path = tempfile.mkstemp(prefix="laptime-")
-    Path(path).unlink()
-    return descriptor
 
 
 class PictureStore:
@@ -200,20 +199,15 @@ class PictureStore:
 def bytes_to_hold(paths: tuple[str, ...], height: int, width: int, *, shrunk: bool, free: int | None = None) -> int:
     """Return the bytes that all decoded images need, by a look at a few; 0 if that is over half the free memory."""
     looked_at = paths[:: max(1, len(paths) // LOOKED_AT)][:LOOKED_AT]
-    sizes = [height * width * 3 if shrunk else _decoded_bytes(path, height, width) for path in looked_at]
-    known = [size for size in sizes if size]
-    if not known:
+    sizes: list[int] = []
+    for path in looked_at:
+        with suppress(DamagedImageError):
+            sizes.append(height * width * 3 if shrunk else decode_small(path, height, width).size)
+    if not sizes:
         return 0
-    needed = len(paths) * (int(1.2 * sum(known) / len(known)) + ROW_BYTES)
+    needed = len(paths) * (int(1.2 * sum(sizes) / len(sizes)) + ROW_BYTES)
     there = free_memory_bytes() if free is None else free
     return needed if needed <= MOST_OF_FREE * there else 0
-
-
-def _decoded_bytes(path: str, height: int, width: int) -> int:
-    try:
-        return decode_small(path, height, width).size
-    except DamagedImageError:
-        return 0
 
 
 # Read decoded items into memory: from an archive's arrays, or from a shuffled choice of files.

@@ -29,21 +29,23 @@ class BatchReply(msgspec.Struct, frozen=True):
 
 def main() -> int:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the training handles Ctrl-C, and the worker ends with it
-    given, told = sys.stdin.buffer, sys.stdout.buffer
-    job = msgspec.json.decode(given.readline(), type=LoaderJob)
-    slots, held = int(sys.argv[1]), int(sys.argv[2])
+    requests = sys.stdin.buffer
+    replies = sys.stdout.buffer
+    job = msgspec.json.decode(requests.readline(), type=LoaderJob)
+    slots = int(sys.argv[1])
+    held = int(sys.argv[2])
     memory = map_shared(slots)
     kept = PictureStore(map_shared(held), len(job.paths), job.worker, job.workers) if held != OUT_OF_ROOM else None
     make: BatchMaker | AuthorsBatchMaker = BatchMaker(job, kept) if job.way == "ours" else AuthorsBatchMaker(job)
-    while line := given.readline():
+    while line := requests.readline():
         number, slot = map(int, line.split())
         images, labels = slot_of(memory, job, slot)
         try:
             done = BatchReply(number, tuple(make(number, images, labels)))
         except (LaptimeError, MemoryError, OSError) as error:
             done = BatchReply(number, error=str(error) or type(error).__name__)
-        told.write(msgspec.json.encode(done) + b"\n")
-        told.flush()
+        replies.write(msgspec.json.encode(done) + b"\n")
+        replies.flush()
     return 0
 
 

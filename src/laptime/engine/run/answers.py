@@ -19,7 +19,7 @@ from laptime.engine.run.runner import (
     WindowWatch,
     judge_windows,
 )
-from laptime.model.process import Dnf, Mark, ProcessRun, ProcessStatus, Watched
+from laptime.model.process import Dnf, Mark, ProcessStatus, Watched
 from laptime.model.protocol import (
     AnswerRun,
     BatchRun,
@@ -50,7 +50,9 @@ class InferenceRunner(ProcessRunner):
         self, order: InferOrder, limits: Limits, cores: int, tell: Callable[[str], None], sampler: Sampler | None = None
     ) -> None:
         super().__init__(order.heat.lane.name, limits, sampler)
-        self.order, self._tell, self._watch = order, tell, WindowWatch(cores)
+        self.order = order
+        self._tell = tell
+        self._watch = WindowWatch(cores)
         self._answers: list[AnswerRun] = []
         self._first_call: wire.FirstCall | None = None
         self._calls_ns: tuple[int, ...] = ()
@@ -71,7 +73,16 @@ class InferenceRunner(ProcessRunner):
 
     def heat(self, dnf: Dnf | None, round_number: int) -> InferHeat:
         """Return what is known of the heat."""
-        batches, dnf = self._without_memory(dnf)
+        batches = tuple(self._batches)
+        if dnf is not None and dnf.signal is not None and dnf.kind == "memory":
+            # Memory ran out at a batch size: give up this size and larger ones, and keep the rest of the heat.
+            killed = self.part
+            sizes = self.order.pace.batches
+            if killed and killed != min(sizes):
+                says = f"not tried after batch {killed}"
+                after = tuple(BatchRun(batch, (), says, is_tried=False) for batch in sizes if batch > killed)
+                batches = (*batches, BatchRun(killed, (), dnf.reason), *after)
+                dnf = None
         return InferHeat(
             process=self.process_run(dnf),
             order=self.order.heat.number,
@@ -146,23 +157,6 @@ class InferenceRunner(ProcessRunner):
         """The batch size that is timed; 0 before the first one, so in single calls."""
         return int(self.phase.removeprefix(BATCH_PHASE)) if self.phase.startswith(BATCH_PHASE) else 0
 
-    def _without_memory(self, dnf: Dnf | None) -> tuple[tuple[BatchRun, ...], Dnf | None]:
-        """If memory ran out at a batch size, give up this size and larger ones, and keep the rest of the heat."""
-        batches = tuple(self._batches)
-        if dnf is None or not _is_memory(dnf) or not self.phase.startswith(BATCH_PHASE):
-            return batches, dnf
-        killed = self.part
-        sizes = self.order.pace.batches
-        if killed == min(sizes):
-            return batches, dnf
-        says = f"not tried after batch {killed}"
-        after = tuple(BatchRun(batch, (), says, is_tried=False) for batch in sizes if batch > killed)
-        return (*batches, BatchRun(killed, (), dnf.reason), *after), None
-
-
-def _is_memory(dnf: Dnf) -> bool:
-    return dnf.signal is not None and dnf.kind == "memory"
-
 
 # Run one whole training in one child, and note each lap as it ends. There is a FullRun whatever happens.
 
@@ -192,8 +186,12 @@ class TrainingRunner(ProcessRunner):
         noted: tuple[str, ...] = (),
     ) -> None:
         super().__init__(order.heat.lane.name, limits, sampler)
-        self._order, self._before, self._known_changed = order, before, changed
-        self._tell, self._keep, self._check = tell, keep, check
+        self._order = order
+        self._before = before
+        self._known_changed = changed
+        self._tell = tell
+        self._keep = keep
+        self._check = check
         self.noted = noted
         self.laps: list[LapResult] = list(before.laps) if before else []
         self._test: Evaluation | None = None
@@ -211,11 +209,25 @@ class TrainingRunner(ProcessRunner):
 
     def training_run(self, status: ProcessStatus, dnf: Dnf | None = None) -> FullRun:
         """Return what is known of the training, including what an earlier process found."""
-        before, built = self._before, self.built
-        changed = self._changed()
+        before = self._before
+        built = self.built
+        changed: tuple[str, ...] = ()  # the source files that differ between this process and the one before it
+        if built is not None and before is not None:
+            changed = tuple(sorted({*self._known_changed, *find_differing(before.sources, built.sources)}))
+        process = self.process_run(dnf, status)
+        starting = {name: span for name, span in process.phases_s.items() if name in STARTING}
+        watched = before.watched if before else ()
+        if self.timeline is not None:
+            marks = tuple(Mark(*phase) for phase in self.phases)
+            watched = (*watched, Watched(self._on_one_clock(self.timeline), marks))
         first_ms = self.first_step_ns / 1e6 if self.first_step_ns is not None else None
         return FullRun(
-            process=self._joined_process(self.process_run(dnf, status), changed),
+            process=replace(
+                process,
+                phases_s=before.process.phases_s if before and before.process.phases_s else starting,
+                notes=(*self._notes(changed), *self.noted),
+                timeline=None,  # the readings of all the training's processes are in `watched`
+            ),
             seed=self._order.heat.seed,
             order=self._order.heat.number,
             laps=tuple(self.laps),
@@ -225,7 +237,7 @@ class TrainingRunner(ProcessRunner):
             first_step_ms=before.first_step_ms if before and before.first_step_ms is not None else first_ms,
             proofs=before.proofs if before and before.proofs else tuple(self.proofs),
             processes=(before.processes if before else 0) + 1,
-            watched=(*(before.watched if before else ()), *self._watched()),
+            watched=watched,
             sources=built.sources if built else before.sources if before else {},
             changed=tuple(sorted({*(before.changed if before else ()), *changed})),
         )
@@ -247,7 +259,8 @@ class TrainingRunner(ProcessRunner):
                 self.laps.append(lap)
                 self._stepped = None
             case wire.Tested(test=test, predictions=predictions):
-                self._test, self._predictions = test, predictions
+                self._test = test
+                self._predictions = predictions
             case wire.Counted(census=census):
                 taken = sum(lap_result.steps for lap_result in self.laps)
                 self._census = replace(census, step=taken + 1)
@@ -276,34 +289,13 @@ class TrainingRunner(ProcessRunner):
     def _look(self) -> None:
         now_s = time.monotonic()
         if self.sampler is not None and now_s - self._kept_s >= KEEP_READINGS_S:
-            self.timeline, self._kept_s = self._on_one_clock(self.sampler.so_far()), now_s
-
-    def _watched(self) -> tuple[Watched, ...]:
-        """Return what the instruments read, with the marks of this process's phases."""
-        if self.timeline is None:
-            return ()
-        return (Watched(self._on_one_clock(self.timeline), tuple(Mark(*phase) for phase in self.phases)),)
-
-    def _changed(self) -> tuple[str, ...]:
-        """Return the source files that differ between this process and the one before it."""
-        if self.built is None or self._before is None:
-            return ()
-        return tuple(sorted({*self._known_changed, *find_differing(self._before.sources, self.built.sources)}))
-
-    def _joined_process(self, process: ProcessRun, changed: tuple[str, ...]) -> ProcessRun:
-        """Return the process run of all the training's processes together. Its readings are in `watched`."""
-        before = self._before.process if self._before else None
-        starting = {name: span for name, span in process.phases_s.items() if name in STARTING}
-        return replace(
-            process,
-            phases_s=before.phases_s if before and before.phases_s else starting,
-            notes=(*self._notes(changed), *self.noted),
-            timeline=None,
-        )
+            self.timeline = self._on_one_clock(self.sampler.so_far())
+            self._kept_s = now_s
 
     def _notes(self, changed: tuple[str, ...]) -> tuple[str, ...]:
         """Return the training's notes, including those on versions or sources that differ from its beginning."""
-        built, before = self.built, self._before
+        before = self._before
+        built = self.built
         if built is None:
             return before.process.notes if before else ()
         others = [
@@ -311,17 +303,18 @@ class TrainingRunner(ProcessRunner):
             for name, version in built.versions.items()
             if before and before.process.versions.get(name, version) != version
         ]
-        said = [f"it went on with other versions: {', '.join(others)}"] if others else []
+        notes = [f"it went on with other versions: {', '.join(others)}"] if others else []
         if changed and before:
-            said.append(f"after lap {len(before.laps)} it went on with changed sources: {', '.join(changed)}")
+            notes.append(f"after lap {len(before.laps)} it went on with changed sources: {', '.join(changed)}")
         if before and before.laps and built.sources and not before.sources:
-            said.append("whether its sources changed before it went on is not known: their digests were not kept")
-        return tuple(dict.fromkeys((*(before.process.notes if before else ()), *built.notes, *said)))
+            notes.append("whether its sources changed before it went on is not known: their digests were not kept")
+        return tuple(dict.fromkeys((*(before.process.notes if before else ()), *built.notes, *notes)))
 
 
 def read_moment(order: FullOrder, message: wire.FromChild) -> Moment | None:
     """Return the moment that a message shows (progress, speed, loss and time left), or None."""
-    lane, laps = order.heat.lane.name, order.protocol.laps
+    lane = order.heat.lane.name
+    laps = order.protocol.laps
     seed = order.heat.seed if order.protocol.seeds > 1 else None
     match message:
         case wire.Phase(name="build"):
@@ -352,7 +345,9 @@ class ProfileRunner(ProcessRunner):
 
     def __init__(self, order: ProfileOrder, patience_s: float, cores: int, tell: Callable[[str], None]) -> None:
         super().__init__(order.heat.lane.name, Limits(patience_s))
-        self._order, self._tell, self._watch = order, tell, WindowWatch(cores)
+        self._order = order
+        self._tell = tell
+        self._watch = WindowWatch(cores)
         self._profile: Profile | None = None
         self._reason: str | None = None
         self._flag: str | None = None
@@ -372,7 +367,8 @@ class ProfileRunner(ProcessRunner):
     def note(self, message: wire.FromChild) -> None:
         super().note(message)
         if isinstance(message, wire.Profiled):
-            self._profile, self._reason = message.profile, message.reason
+            self._profile = message.profile
+            self._reason = message.reason
 
     def answer(self, child: AnyChild, message: wire.FromChild) -> None:
         if not isinstance(message, wire.Phase):

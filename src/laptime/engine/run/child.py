@@ -133,7 +133,8 @@ class Child:
         self.template: Template | None = None
         self.versions: dict[str, str] = {}  # of the machine: those of this one are in the record
         self.started_ns = self.began_ns = time.monotonic_ns()
-        self._buffer, self._searched = bytearray(), 0
+        self._buffer = bytearray()
+        self._searched = 0
         self._tail = b""
         self._was_stopped = False
         self._reports = bytearray()
@@ -207,7 +208,8 @@ class Child:
 
     def was_stopped(self) -> bool:
         """Whether a signal stopped the heat, and it continued, since the last call."""
-        stopped, self._was_stopped = self._was_stopped, False
+        stopped = self._was_stopped
+        self._was_stopped = False
         return stopped
 
     def pause(self) -> None:
@@ -216,7 +218,6 @@ class Child:
         self.is_paused = True
 
     def go_on(self) -> None:
-        """Continue a paused heat."""
         self._request(CONTINUE_SIGNAL, GOES_ON)
         self.is_paused = False
 
@@ -231,9 +232,15 @@ class Child:
         self._take()
         self._opened.close()
         code = self._code
+        killer: str | None = None
+        if code is not None and code < 0:
+            try:
+                killer = signal.Signals(-code).name
+            except ValueError:
+                killer = f"signal {-code}"
         return Ended(
-            exit_code=code if code is not None and code >= 0 else None,
-            signal=_signal_name(-code) if code is not None and code < 0 else None,
+            exit_code=code if killer is None else None,
+            signal=killer,
             peak_memory_bytes=self._peak_memory_bytes,
             stderr_tail=_without_marks(self._tail.decode("utf-8", "replace")),
         )
@@ -308,7 +315,7 @@ class Child:
         """Read what the guardian sends and keep its end. Return whether more may come."""
         printed = os.read(self._printed_fd, PIPE_READ_BYTES)
         self._was_stopped |= WENT_ON in printed
-        self._reports += bytes(each for each in printed if each in PAUSED + GOES_ON)
+        self._reports += bytes(byte for byte in printed if byte in PAUSED + GOES_ON)
         self._tail = (self._tail + printed.translate(None, REPORTS))[-TAIL_BYTES:]
         return bool(printed)
 
@@ -385,10 +392,3 @@ def _open_pipe(theirs: contextlib.ExitStack, ours: contextlib.ExitStack, *, outw
 def _without_marks(printed: str) -> str:
     """Leave out the rows of `^^^^` with which Python marks a place in the line above."""
     return "\n".join(row for row in printed.splitlines() if not row.strip() or row.strip(" ^~")).strip()
-
-
-def _signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"

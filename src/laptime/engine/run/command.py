@@ -35,9 +35,8 @@ PASSED_ON = (
 )
 FROM_THE_KERNEL = 0  # codes above are a terminal's, which sends its signals to the command as well
 SIGNALLED = 128
-COMMAND_LOOK_S = (
-    0.5  # how long at most until the command's end is seen: another thread of this process may get its signal
-)
+# How long at most until the command's end is seen: another thread of this process may get its signal
+COMMAND_LOOK_S = 0.5
 
 
 def watched_environment(address: str) -> dict[str, str]:
@@ -54,7 +53,12 @@ def run_command(command: Sequence[str], environment: dict[str, str], began: Call
     blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {*PASSED_ON, signal.SIGCHLD})
     try:
         try:
-            child = subprocess.Popen(command, env=environment, close_fds=False, preexec_fn=lambda: _unblock(blocked))  # noqa: PLW1509
+            child = subprocess.Popen(
+                command,
+                env=environment,
+                close_fds=False,
+                preexec_fn=lambda: signal.pthread_sigmask(signal.SIG_SETMASK, blocked),  # noqa: PLW1509
+            )
         except OSError as error:
             raise UsageError(
                 f"'{command[0]}' cannot be run: {error.strerror}", "Name a command: laptime watch python train.py"
@@ -65,28 +69,20 @@ def run_command(command: Sequence[str], environment: dict[str, str], began: Call
             ) from None
         began(child.pid)
         while child.poll() is None:
-            _pass_on(child.pid)
+            number, from_terminal = _next_signal()
+            if number != signal.SIGCHLD and not from_terminal:  # a terminal sends it to the command as well
+                with suppress(ProcessLookupError):
+                    os.kill(child.pid, number)
         code = child.returncode
     finally:
-        for number in signal.sigpending() & set(PASSED_ON):  # the command has ended of the same, sent twice
-            signal.sigwait({number})
+        for pending in signal.sigpending() & set(PASSED_ON):  # the command has ended of the same, sent twice
+            signal.sigwait({pending})
         signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
     return code if code >= 0 else SIGNALLED - code
 
 
-def _unblock(blocked: set[int | signal.Signals]) -> None:
-    signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
-
-
-def _pass_on(pid: int) -> None:
-    """Wait for a signal, and send it on to the command unless it got it from the terminal."""
-    number, from_terminal = _next_signal()
-    if number != signal.SIGCHLD and not from_terminal:
-        with suppress(ProcessLookupError):
-            os.kill(pid, number)
-
-
 def _next_signal() -> tuple[int, bool]:
+    """Wait for a signal. Return its number, and whether a terminal sent it."""
     expected = {*PASSED_ON, signal.SIGCHLD}
     if hasattr(signal, "sigtimedwait"):
         info = signal.sigtimedwait(expected, COMMAND_LOOK_S)
@@ -94,14 +90,11 @@ def _next_signal() -> tuple[int, bool]:
             return signal.SIGCHLD, True
         return info.si_signo, info.si_code > FROM_THE_KERNEL
     number = signal.sigwait(expected)  # macOS does not say who sent it: Ctrl-C and Ctrl-\ are a terminal's
-    return number, number in {signal.SIGINT, signal.SIGQUIT} and _is_in_front()
-
-
-def _is_in_front() -> bool:
     try:
-        return os.tcgetpgrp(0) == os.getpgrp()
+        is_in_front = os.tcgetpgrp(0) == os.getpgrp()
     except OSError:
-        return False
+        is_in_front = False
+    return number, is_in_front and number in {signal.SIGINT, signal.SIGQUIT}
 
 
 # Hear what the agents in a command's processes send, in one thread, until the command has ended.
@@ -116,27 +109,25 @@ class Listener(Thread):
 
     def __init__(self, hall: Hall, settle_s: float = SETTLE_S) -> None:
         super().__init__(name="listener", daemon=True)
-        self._hall, self._settle_s = hall, settle_s
+        self._hall = hall
+        self._settle_s = settle_s
         self._peers: set[socket.socket] = set()
         self._is_over = False
         self._opened = ExitStack()
         self.problem: str | None = None
         try:
-            self._open()
+            self._selector = self._opened.enter_context(selectors.DefaultSelector())
+            self._server = ListeningSocket()
+            self._opened.callback(self._server.close)
+            self.address = self._server.address
+            self._ear, self._bell = os.pipe()
+            for descriptor in (self._bell, self._ear):
+                self._opened.callback(os.close, descriptor)
+            for heard in (self._server.socket, self._ear):
+                self._selector.register(heard, selectors.EVENT_READ)
         except OSError as error:
             self.problem = f"it could not make a socket ({error.strerror or error})"
             self.address = ""  # no agent comes in without one
-
-    def _open(self) -> None:
-        self._selector = self._opened.enter_context(selectors.DefaultSelector())
-        self._server = ListeningSocket()
-        self._opened.callback(self._server.close)
-        self.address = self._server.address
-        self._bell, self._ear = os.pipe()[::-1]
-        for each in (self._bell, self._ear):
-            self._opened.callback(os.close, each)
-        for heard in (self._server.socket, self._ear):
-            self._selector.register(heard, selectors.EVENT_READ)
 
     def begin(self) -> None:
         """Start to hear. The command runs whether that is possible or not."""

@@ -36,7 +36,8 @@ TAIL_BYTES = 4_000
 PIPE_BYTES = 1 << 20  # what may be printed while the guardian pauses; more needs privileges
 MUCH_BYTES = PIPE_BYTES // 4
 PAUSE_MS = 50
-PAUSE_SIGNAL, CONTINUE_SIGNAL = signal.SIGUSR1, signal.SIGUSR2
+PAUSE_SIGNAL = signal.SIGUSR1
+CONTINUE_SIGNAL = signal.SIGUSR2
 WAKING = (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP, PAUSE_SIGNAL, CONTINUE_SIGNAL)
 FULL_PIPES = 8  # at the end; a process that cannot be killed may still print
 SWEEP_S = 3.0
@@ -57,7 +58,14 @@ class Guardian:
     """Starts the heat, keeps the end of what it prints, and notes how it ended."""
 
     def __init__(self, read_fd: int, write_fd: int, command: list[str]) -> None:
-        self._woken_fd = _wake_by_signals()
+        # A descriptor that becomes readable when a signal comes, so that one poll waits for signals and pipes
+        self._woken_fd, waking_fd = os.pipe()
+        os.set_blocking(self._woken_fd, False)
+        os.set_blocking(waking_fd, False)
+        signal.set_wakeup_fd(waking_fd, warn_on_full_buffer=False)
+        for number in WAKING:
+            signal.signal(number, lambda _number, _frame: None)  # not ignored: the heat would inherit that
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, WAKING)
         self._tail = b""
         self._status: int | None = None
         self._paused: set[int] = set()
@@ -68,13 +76,17 @@ class Guardian:
             self._heat, self._printed_fd = map(int, command[1:])
         else:
             self._heat, self._printed_fd = _start(command, prctl)
-        _widen(self._printed_fd)
+        with contextlib.suppress(ImportError, OSError):
+            import fcntl  # noqa: PLC0415
+
+            fcntl.fcntl(self._printed_fd, F_SETPIPE_SZ, PIPE_BYTES)
         os.close(write_fd)  # so that the pipe ends when the heat closes its own end
         os.set_blocking(self._printed_fd, False)
-        self._ends, self._all = select.poll(), select.poll()
-        for each in (self._ends, self._all):
-            each.register(read_fd, 0)  # no data is requested: messages are for the heat. Only a hang-up is reported.
-            each.register(self._woken_fd, select.POLLIN)
+        self._ends = select.poll()
+        self._all = select.poll()
+        for poll in (self._ends, self._all):
+            poll.register(read_fd, 0)  # no data is requested: messages are for the heat. Only a hang-up is reported.
+            poll.register(self._woken_fd, select.POLLIN)
         self._all.register(self._printed_fd, select.POLLIN)
 
     def watch(self) -> None:
@@ -100,7 +112,7 @@ class Guardian:
             os.killpg(self._heat, signal.SIGKILL)
         deadline = time.monotonic() + SWEEP_S
         while self._reap() and time.monotonic() < deadline:
-            for pid in _children():
+            for pid in _scan_children().get(os.getpid(), ()):
                 with contextlib.suppress(OSError):
                     os.kill(pid, signal.SIGKILL)
             time.sleep(0.001)
@@ -133,7 +145,6 @@ class Guardian:
         _report(PAUSED)
 
     def _go_on(self) -> None:
-        """Continue what was paused."""
         self._continued = self._paused
         self._paused = set()
         for pid in self._continued:
@@ -189,7 +200,7 @@ def _start(command: list[str], prctl: Callable[[int, int], object]) -> tuple[int
 def remove_folder(folder: str) -> None:
     """Remove a heat's own folder, also where it took its own right away to look into a part of it."""
     with contextlib.suppress(OSError, RecursionError):
-        os.chmod(folder, 0o700)  # noqa: PTH101  as above
+        os.chmod(folder, 0o700)  # noqa: PTH101  no pathlib: it takes time to import
         with os.scandir(folder) as found:
             inside = list(found)
         for entry in inside:
@@ -206,18 +217,6 @@ def _report(done: bytes) -> None:
         os.write(2, done)
 
 
-def _wake_by_signals() -> int:
-    """Return a descriptor that becomes readable when a signal comes, so that one poll waits for signals and pipes."""
-    woken_fd, waking_fd = os.pipe()
-    os.set_blocking(woken_fd, False)
-    os.set_blocking(waking_fd, False)
-    signal.set_wakeup_fd(waking_fd, warn_on_full_buffer=False)
-    for number in WAKING:
-        signal.signal(number, lambda _number, _frame: None)  # not ignored: the heat would inherit that
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, WAKING)
-    return woken_fd
-
-
 def _find_prctl() -> Callable[[int, int], object]:
     """Return the system's prctl, or a function that does nothing if there is none."""
     if sys.platform.startswith("linux"):
@@ -229,13 +228,6 @@ def _find_prctl() -> Callable[[int, int], object]:
     return lambda _option, _value: -1
 
 
-def _widen(descriptor: int) -> None:
-    with contextlib.suppress(ImportError, OSError):
-        import fcntl  # noqa: PLC0415
-
-        fcntl.fcntl(descriptor, F_SETPIPE_SZ, PIPE_BYTES)
-
-
 def _become(command: list[str], printing_fd: int) -> None:
     try:
         os.dup2(printing_fd, 1)
@@ -245,14 +237,9 @@ def _become(command: list[str], printing_fd: int) -> None:
         os.write(2, f"the heat could not be started: {error}\n".encode())
 
 
-def _children() -> list[int]:
-    """List this process's children, or none if there is no /proc."""
-    return _scan_children().get(os.getpid(), [])
-
-
 def _descendants() -> list[int]:
     """List this process's descendants, parents before their children."""
-    if os.path.exists(f"/proc/self/task/{os.getpid()}/children"):  # noqa: PTH110  no pathlib: it takes time to import
+    if os.path.exists(f"/proc/self/task/{os.getpid()}/children"):  # noqa: PTH110
         children_of = _read_children
     else:
         scanned = _scan_children()

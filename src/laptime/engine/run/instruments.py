@@ -68,9 +68,28 @@ class Instruments:
         if self._absent or self._last is None:
             reason = self._absent or Missing("no reading before the window")
             return Noise(reason, reason, reason, halted=STOPPED_BY_SIGNAL if self._was_stopped() else None)
-        before, now = self._last, self._reader.read()
+        before = self._last
+        now = self._reader.read()
         self._last = now
-        return _compare(before, now, stopped=self._was_stopped())
+        was_stopped = self._was_stopped()
+        span_ns = now.at_ns - before.at_ns
+        own = _cores(before.tree_s, now.tree_s, span_ns)
+        waited = _cores(before.waited_s, now.waited_s, span_ns)
+        if not isinstance(waited, Missing):
+            # Threads of one heat may wait for each other, so count no more waiting than other processes ran.
+            others = _above(_cores(before.cores_busy_s, now.cores_busy_s, span_ns), own)
+            waited = others if isinstance(others, Missing) else min(waited, others)
+        asleep_s = now.asleep_s - before.asleep_s
+        asleep = f"the computer slept for {asleep_s:.1f} s" if asleep_s > ASLEEP_S else None
+        return Noise(
+            other_cores=_above(_cores(before.busy_s, now.busy_s, span_ns), own),
+            load_1m=now.load_1m,
+            throttled_ms=_since(before.throttled_ms, now.throttled_ms),
+            own_cores=own,
+            waited_cores=waited,
+            io_wait_cores=_cores(before.io_wait_s, now.io_wait_s, span_ns),
+            halted=STOPPED_BY_SIGNAL if was_stopped else asleep,
+        )
 
     def judge(self, noise: Noise, window_ns: int) -> str | None:
         """Return why a window counts as disturbed, or None."""
@@ -88,27 +107,6 @@ class Instruments:
         """Close the files of a heat that has ended. `open` watches the next one."""
         self._reader.close()
         self._last = None
-
-
-def _compare(before: NoiseReading, now: NoiseReading, *, stopped: bool) -> Noise:
-    span_ns = now.at_ns - before.at_ns
-    own = _cores(before.tree_s, now.tree_s, span_ns)
-    # Threads of one heat may wait for each other, so count no more waiting than other processes ran.
-    waited = _least(
-        _cores(before.waited_s, now.waited_s, span_ns),
-        _above(_cores(before.cores_busy_s, now.cores_busy_s, span_ns), own),
-    )
-    asleep_s = now.asleep_s - before.asleep_s
-    asleep = f"the computer slept for {asleep_s:.1f} s" if asleep_s > ASLEEP_S else None
-    return Noise(
-        other_cores=_above(_cores(before.busy_s, now.busy_s, span_ns), own),
-        load_1m=now.load_1m,
-        throttled_ms=_since(before.throttled_ms, now.throttled_ms),
-        own_cores=own,
-        waited_cores=waited,
-        io_wait_cores=_cores(before.io_wait_s, now.io_wait_s, span_ns),
-        halted=STOPPED_BY_SIGNAL if stopped else asleep,
-    )
 
 
 def _cores(before_s: float | Missing, now_s: float | Missing, span_ns: int) -> float | Missing:
@@ -132,12 +130,6 @@ def _above(all_: float | Missing, own: float | Missing) -> float | Missing:
     return max(0.0, all_ - own)
 
 
-def _least(one: float | Missing, other: float | Missing) -> float | Missing:
-    if isinstance(one, Missing) or isinstance(other, Missing):
-        return one if isinstance(one, Missing) else other
-    return min(one, other)
-
-
 LEAST_NS = 200_000_000
 USUAL_STEPS = 50  # a gap lasts at least this many usual steps; a shorter single pause may be the training's own
 ONE_STEP = 0.8  # share of the gap in one step: many slow steps are not a halt
@@ -156,8 +148,9 @@ def flag_halts(windows: Sequence[Window]) -> tuple[Window, ...]:
     (place,) = long
     window = windows[place]
     gap_ns = _gap_ns(window, usual_ns)
-    others = [each for number, each in enumerate(windows) if number != place]
-    if not (_is_one_step(window, gap_ns) and _is_idle(window, others, gap_ns)):
+    others = [*windows[:place], *windows[place + 1 :]]
+    is_one_step = len(window.step_ns) < window.steps or max(window.step_ns) >= ONE_STEP * gap_ns
+    if not (is_one_step and _is_idle(window, others, gap_ns)):
         return tuple(windows)
     assert window.noise is not None
     says = f"nothing of it ran for {gap_ns / 1e9:.1f} s"
@@ -177,15 +170,15 @@ def _gap_ns(window: Window, usual_ns: float) -> float:
     return window.end_ns - window.start_ns - window.steps * usual_ns
 
 
-def _is_one_step(window: Window, gap_ns: float) -> bool:
-    return len(window.step_ns) < window.steps or max(window.step_ns) >= ONE_STEP * gap_ns
-
-
 def _is_idle(window: Window, others: Sequence[Window], gap_ns: float) -> bool:
     """Whether the heat's processes hardly ran, and hardly any core waited for a disk, during the gap."""
-    own_ns, disk_ns = _own_ns(window), _io_wait_ns(window)
+    own_ns = _own_ns(window)
     if own_ns is None:
         return False
+    waiting = None if window.noise is None else window.noise.io_wait_cores
+    disk_ns = 0.0
+    if waiting is not None and not isinstance(waiting, Missing):
+        disk_ns = waiting * (window.end_ns - window.start_ns)
     known = [(own, other.steps) for other in others if (own := _own_ns(other)) is not None]
     usual_own_ns = statistics.median(own / steps for own, steps in known) if known else 0.0
     return own_ns - window.steps * usual_own_ns + disk_ns <= IDLE_CORES * gap_ns
@@ -194,11 +187,6 @@ def _is_idle(window: Window, others: Sequence[Window], gap_ns: float) -> bool:
 def _own_ns(window: Window) -> float | None:
     own = None if window.noise is None else window.noise.own_cores
     return None if own is None or isinstance(own, Missing) else own * (window.end_ns - window.start_ns)
-
-
-def _io_wait_ns(window: Window) -> float:
-    waited = None if window.noise is None else window.noise.io_wait_cores
-    return 0.0 if waited is None or isinstance(waited, Missing) else waited * (window.end_ns - window.start_ns)
 
 
 # Choose the instruments of a lane: those of the machine, and those of its own cards. An absent one has a reason.
@@ -214,19 +202,40 @@ class SensorSelection:
     """
 
     def __init__(self, words: tuple[str, ...] | None, hz: float | None, most: int | None = None) -> None:
-        self._words, self._hz, self._most = words, DEFAULT_HZ if hz is None else hz, most
+        self._words = words
+        self._hz = DEFAULT_HZ if hz is None else hz
+        self._most = most
         self._samplers: dict[str, Sampler] = {}
         for word in words or ():
-            self._require(word)
+            if word == "none":
+                continue
+            reason = _probe(_load(all_sensors()[word].sensor)())
+            if reason is not None:
+                raise SensorError(f"--sensors {word}: {reason.missing}", "leave it out to read what there is")
 
     def sampler_for(self, lane: str, devices: Sequence[Device]) -> Sampler | None:
         """Return the sampler of a lane: the same for all its heats, so that a sensor that failed stays out."""
         if self._words == ("none",):
             return None
-        if lane not in self._samplers:
-            of, absent = self._choose(devices)
-            own = {sensor: device for sensor, device in of.items() if device is not None}
-            self._samplers[lane] = Sampler(list(of), self._hz, tuple(absent), most=self._most, of=own)
+        if lane in self._samplers:
+            return self._samplers[lane]
+        sensors: dict[Sensor, str | None] = {}  # with the device that each watches alone
+        absent: list[AbsentInstrument] = []
+        for row in all_sensors().values():
+            watched = [device for device in devices if not row.watches or device.kind in row.watches]
+            if not watched:
+                continue
+            if self._words is not None and row.name not in self._words:
+                absent.append((row.name, NOT_ASKED_FOR))
+                continue
+            for device in watched if row.of_device is not None else watched[:1]:
+                found = _open(row, device)
+                if isinstance(found, Missing):
+                    absent.append((row.name, found))
+                else:
+                    sensors |= dict.fromkeys(found, None if row.of_device is None else device.name)
+        own = {sensor: device for sensor, device in sensors.items() if device is not None}
+        self._samplers[lane] = Sampler(list(sensors), self._hz, tuple(absent), most=self._most, of=own)
         return self._samplers[lane]
 
     def why_no_power(self, device: Device) -> Missing | None:
@@ -240,33 +249,6 @@ class SensorSelection:
                     return None
                 reasons.append(f"{row.name}: {found.missing}")
         return Missing("; ".join(reasons) or "no instrument reads it")
-
-    def _choose(self, devices: Sequence[Device]) -> tuple[dict[Sensor, str | None], list[AbsentInstrument]]:
-        """Return the sensors, each with the device that it watches alone, and those that are absent."""
-        sensors: dict[Sensor, str | None] = {}
-        absent: list[AbsentInstrument] = []
-        for row in all_sensors().values():
-            seen = [each for each in devices if not row.watches or each.kind in row.watches]
-            if not seen:
-                continue
-            if self._words is not None and row.name not in self._words:
-                absent.append((row.name, NOT_ASKED_FOR))
-                continue
-            for device in seen if row.of_device is not None else seen[:1]:
-                found = _open(row, device)
-                if isinstance(found, Missing):
-                    absent.append((row.name, found))
-                else:
-                    sensors |= dict.fromkeys(found, None if row.of_device is None else device.name)
-        return sensors, absent
-
-    def _require(self, word: str) -> None:
-        """Raise SensorError if an instrument that the user named is not there."""
-        if word == "none":
-            return
-        reason = _probe(_load(all_sensors()[word].sensor)())
-        if reason is not None:
-            raise SensorError(f"--sensors {word}: {reason.missing}", "leave it out to read what there is")
 
 
 def _open(row: SensorRow, device: Device) -> list[Sensor] | Missing:
@@ -337,8 +319,12 @@ class Sampler:
         most: int | None = None,
         of: Mapping[Sensor, str] | None = None,
     ) -> None:
-        self._sensors, self._hz, self._absent, self._clock = list(sensors), hz, dict(absent), clock
-        self._most, self._of = most, of or {}
+        self._sensors = list(sensors)
+        self._hz = hz
+        self._absent = dict(absent)
+        self._clock = clock
+        self._most = most
+        self._of = of or {}
         self._watches: list[_Watch] = []
         self._pauses_ns: list[tuple[int, int]] = []
         self._paused_at_ns = 0
@@ -400,13 +386,18 @@ class _Watch(Thread):
 
     def __init__(self, sensor: Sensor, pid: int, period_s: float, clock: SensorClock, most: int | None) -> None:
         super().__init__(name=f"sensor {sensor.name}", daemon=True)
-        self.sensor, self.over, self.may_read = sensor, Event(), Event()
+        self.sensor = sensor
+        self.over = Event()
+        self.may_read = Event()
         self.may_read.set()
-        self._pid, self._clock, self._most = pid, clock, most
+        self._pid = pid
+        self._clock = clock
+        self._most = most
         self._period_s = max(period_s, sensor.period_s)
         self._opened: Opened | None = None
         self._told: list[ToldReading] = []  # other threads may read it, so each time stays with its reading
-        self._spent_ns, self._asked = 0, 0
+        self._spent_ns = 0
+        self._asked = 0
         self.lost: Missing | None = None
 
     def begin(self) -> None:
@@ -427,7 +418,10 @@ class _Watch(Thread):
         except Exception as error:  # noqa: BLE001  see above
             self.lost = _why(error)
         finally:
-            self._close()
+            try:
+                self.sensor.close()
+            except Exception as error:  # noqa: BLE001  see above
+                self.lost = self.lost or _why(error)
 
     def finish(self, patience_s: float) -> None:
         """Wait for the last reading. A sensor that has not returned by then hangs, and is lost."""
@@ -445,14 +439,14 @@ class _Watch(Thread):
 
     def tracks(self) -> list[Track]:
         """Return what was read. Figures that come seldom have their own times."""
-        told = self._told[:]
-        if not told or self._opened is None:
+        readings = self._told[:]
+        if not readings or self._opened is None:
             return [] if self.lost is None else [Track(self.sensor.name, 0, (), (), (), self.lost)]
-        often, seldom = split_by_pace(len(self._opened.channels), [reading for _, reading in told])
-        first = self._track(often, told, self._opened.absent)
+        often, seldom = split_by_pace(len(self._opened.channels), [reading for _, reading in readings])
+        first = self._track(often, readings, self._opened.absent)
         if not seldom:
             return [first]
-        rows = [(at, reading) for at, reading in told if any(reading[place] is not None for place in seldom)]
+        rows = [(at, reading) for at, reading in readings if any(reading[place] is not None for place in seldom)]
         return [first, self._track(seldom, rows, ())]
 
     def _track(self, places: Sequence[int], rows: Sequence[ToldReading], absent: AbsentChannels) -> Track:
@@ -471,8 +465,12 @@ class _Watch(Thread):
             began = self._clock()
             reading = self.sensor.read()
             ended = self._clock()
-            self._spent_ns, self._asked = self._spent_ns + ended - began, self._asked + 1
-            self._note((began + ended) // 2, reading)
+            self._spent_ns += ended - began
+            self._asked += 1
+            self._told.append(((began + ended) // 2, reading))
+            if self._most is not None and len(self._told) > self._most:
+                self._told = self._told[::2]
+                self._period_s *= 2
             # A sensor may find out only when it is read how slow it is.
             period_ns = round(1e9 * max(self._period_s, self.sensor.period_s))
             due += period_ns * max(1, math.ceil((ended - due) / period_ns))
@@ -482,26 +480,14 @@ class _Watch(Thread):
                 self.may_read.wait()
                 due = self._clock()
 
-    def _note(self, at_ns: int, reading: tuple[float | None, ...]) -> None:
-        self._told.append((at_ns, reading))
-        if self._most is not None and len(self._told) > self._most:
-            self._told = self._told[::2]
-            self._period_s *= 2
-
-    def _close(self) -> None:
-        try:
-            self.sensor.close()
-        except Exception as error:  # noqa: BLE001  see above
-            self.lost = self.lost or _why(error)
-
 
 def split_by_pace(channels: int, readings: Sequence[tuple[float | None, ...]]) -> tuple[list[int], list[int]]:
     """Split the channels into those that most readings hold and those that few do. Empty ones go with the first."""
     often: list[int] = []
     seldom: list[int] = []
     for place in range(channels):
-        told = sum(reading[place] is not None for reading in readings)
-        (seldom if 0 < told < SELDOM * len(readings) else often).append(place)
+        figures = sum(reading[place] is not None for reading in readings)
+        (seldom if 0 < figures < SELDOM * len(readings) else often).append(place)
     return (often, seldom) if often else (seldom, [])
 
 

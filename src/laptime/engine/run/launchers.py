@@ -33,7 +33,7 @@ from laptime.engine.run.node import FROM_NODE, SECRET, NodeHello, NodeLink, Node
 from laptime.model.errors import UsageError, WireError
 from laptime.model.frameworks import FleetNode, NodeType, install_command
 from laptime.model.machine import NodeRoom
-from laptime.model.plan import LauncherRow, Place, PlannedLane, find_launcher
+from laptime.model.plan import Place, PlannedLane, find_launcher
 from laptime.model.process import Sandbox
 
 
@@ -138,7 +138,7 @@ class Cluster(Protocol):
     def why_alone(self, places: Sequence[Place]) -> str | None:
         """Return why these places cannot all be had at once, or None."""
 
-    def find_types(self, each: str) -> tuple[NodeType, ...]:
+    def find_types(self, word: str) -> tuple[NodeType, ...]:
         """Return the types of the nodes that are there, by a label or a resource. Refuse one that no node has."""
 
     def living(self, nodes: Sequence[str]) -> Sequence[str]:
@@ -152,16 +152,12 @@ def open_cluster(wanted: Wanted) -> Cluster:
     """Reach the cluster that --on names. Raise UsageError if its package is not installed."""
     row = find_launcher(wanted.word)
     assert row is not None
-    _refuse_missing(row)
+    if util.find_spec(row.module) is None:
+        raise UsageError(f"--on {row.word}: the package {row.module} is not installed", install_command(row.extra))
     module, _, name = row.cluster.partition(":")
     make: Any = getattr(import_module(module), name)
     made: Cluster = make(wanted)
     return made
-
-
-def _refuse_missing(row: LauncherRow) -> None:
-    if util.find_spec(row.module) is None:
-        raise UsageError(f"--on {row.word}: the package {row.module} is not installed", install_command(row.extra))
 
 
 # Where agents meet the parent: it listens on one port for a whole race, and admits those that know its secret.
@@ -199,7 +195,8 @@ class Meeting:
         except OSError as error:
             says = f"this machine cannot listen on {address}, where the nodes would look for it: {error}"
             raise UsageError(says, "name an address that the nodes reach: LAPTIME_ADDRESS=10.0.0.5") from error
-        self.address, self.port = address, server.getsockname()[1]
+        self.address = address
+        self.port = server.getsockname()[1]
         self._admission = Admission(server, self.secret)
         self._listener = threading.Thread(target=self._listen, daemon=True, name="meeting")
         self._listener.start()
@@ -252,7 +249,8 @@ class Fleet:
     """The types of a cluster's nodes, and what each node is. `living` returns those of some nodes that are there."""
 
     def __init__(self, types: Sequence[NodeType], living: Living) -> None:
-        self.types, self._living = tuple(types), living
+        self.types = tuple(types)
+        self._living = living
         self.nodes: tuple[FleetNode, ...] = ()
         self._home: NodeType | None = None
         self._lost: set[str] = set()
@@ -352,8 +350,8 @@ class NotSubmitted:
 def words_of(error: Exception) -> str:
     """Return the last line of an error of another package, which may be a page long."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    said = lines[-1] if lines else ""
-    return f"{type(error).__name__}: {said}"[:LONGEST_REASON]
+    last = lines[-1] if lines else ""
+    return f"{type(error).__name__}: {last}"[:LONGEST_REASON]
 
 
 # Watch this process: a stretch of a program or a notebook, in place of a command.
@@ -369,7 +367,8 @@ class Block:
     """
 
     def __init__(self) -> None:
-        self.begun, self.over = Event(), Event()
+        self.begun = Event()
+        self.over = Event()
         self.is_interrupted = False
         self.ended_s: float | None = None
 

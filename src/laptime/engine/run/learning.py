@@ -31,7 +31,8 @@ class JudgeRunner(ProcessRunner):
 
     def __init__(self, order: HeatOrder, limits: Limits, batches: int | None = None) -> None:
         super().__init__(order.lane.name, limits)
-        self._order, self._batches = order, batches
+        self._order = order
+        self._batches = batches
         self.drawn: wire.ItemsDrawn | None = None
         self._weighed: wire.LossWeighed | None = None
 
@@ -52,7 +53,6 @@ class JudgeRunner(ProcessRunner):
         return self._weighed
 
     def close(self) -> None:
-        """End it."""
         if not self.is_over:
             self.child.say(wire.Enough())
             self.hear_on()
@@ -94,7 +94,10 @@ class LearningRunner(ProcessRunner):
         sampler: Sampler | None = None,
     ) -> None:
         super().__init__(order.heat.lane.name, limits, sampler)
-        self._order, self._loss_judge, self._goes_on, self._watch = order, judge, goes_on, WindowWatch(cores)
+        self._order = order
+        self._loss_judge = judge
+        self._goes_on = goes_on
+        self._watch = WindowWatch(cores)
         self.points: list[tuple[int, float, float | None, str | None, float | None]] = []
         self._began_s = 0.0
         self.misfit = ""

@@ -9,7 +9,6 @@ proves that it knows the secret before the agent does anything for it.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import platform
 import secrets
@@ -48,7 +47,8 @@ class NodeAgent:
     """Runs one child for the parent at the other end of a link."""
 
     def __init__(self, link: NodeLink, secret: str) -> None:
-        self._link, self._secret = link, secret
+        self._link = link
+        self._secret = secret
         self._child: Child | None = None
         self._ended: Ended | None = None
         self._instruments: WindowReader | None = None
@@ -70,7 +70,7 @@ class NodeAgent:
                 if self._child is not None and not self._is_gone:
                     self._relay(self._child)
         except WireError as error:
-            with contextlib.suppress(OSError):
+            with suppress(OSError):
                 self._link.say(Trouble(error.says))
         except (EOFError, OSError):
             return  # the parent is gone
@@ -79,7 +79,7 @@ class NodeAgent:
                 self._child.abandon()
 
     def _hear_parent(self) -> None:
-        with contextlib.suppress(Silence):
+        with suppress(Silence):
             while not self._is_over:
                 report = self._answer(self._link.hear(0))
                 if report is not None:
@@ -96,8 +96,8 @@ class NodeAgent:
                     return Around(add_cards(machine, CardSearch().end()) if drivers else machine)
                 case ToChild() | PauseChild() | ContinueChild(), _ if self._ended is not None:
                     return None if isinstance(message, ToChild) else Done()
-                case ToChild(message=said), Child() as child:
-                    return self._pass_on(child, wire.read_from_parent(bytes(said)))
+                case ToChild(message=line), Child() as child:
+                    return self._pass_on(child, wire.read_from_parent(bytes(line)))
                 case PauseChild(), Child() as child:
                     child.pause()
                     return Done()
@@ -330,7 +330,8 @@ class NodeLink:
     """One end of a connection. It is read by one thread."""
 
     def __init__(self, signed: SignedLines, decoder: msgspec.json.Decoder[Any]) -> None:
-        self._signed, self._decoder = signed, decoder
+        self._signed = signed
+        self._decoder = decoder
         signed.lines.most_bytes = CHILD_LINE_MOST_BYTES
         connection = signed.lines.connection
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
@@ -409,7 +410,7 @@ def address_towards(host: str) -> str:
     """Return the address that the user gave, or ours on the way to a host. Nothing is sent."""
     if given := os.environ.get(ADDRESS_VARIABLE):
         return given
-    with contextlib.suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as way:
+    with suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as way:
         way.connect((host, 9))
         return str(way.getsockname()[0])
     return LOOPBACK
@@ -420,23 +421,23 @@ def address_towards(host: str) -> str:
 # torchrun gives its processes nothing that other programs could not read: its store is open to all that reach its port.
 
 GIVEN_TO_ALL = "LAPTIME_CLUSTER_SECRET"
-LEAST_CHARACTERS, TICKET_MOST_BYTES = 16, 4096
+LEAST_CHARACTERS = 16
+TICKET_MOST_BYTES = 4096
 SAME = f"set {GIVEN_TO_ALL} to the same secret on all nodes: openssl rand -hex 32 makes one"
 
 
 def take_cluster_secret() -> str:
-    """Return the secret, and remove the variable from the environment: no process that starts later has it."""
+    """Return the secret, and remove the variable from the environment: no process that starts later has it.
+
+    If there is no file either, make it: the first node does, where several share the folder.
+    """
     given = os.environ.pop(GIVEN_TO_ALL, None)
-    if given is None:
-        return _kept_secret(cache_folder() / "cluster-secret")
-    if len(given) < LEAST_CHARACTERS:
-        says = f"{GIVEN_TO_ALL} has {len(given)} characters, and a secret has {LEAST_CHARACTERS} or more"
-        raise UsageError(says, SAME)
-    return given
-
-
-def _kept_secret(path: Path) -> str:
-    """Return the secret in a file. If there is none, make it: the first node does, where several share the folder."""
+    if given is not None:
+        if len(given) < LEAST_CHARACTERS:
+            says = f"{GIVEN_TO_ALL} has {len(given)} characters, and a secret has {LEAST_CHARACTERS} or more"
+            raise UsageError(says, SAME)
+        return given
+    path = cache_folder() / "cluster-secret"
     try:
         with suppress(FileExistsError):
             if not path.exists():

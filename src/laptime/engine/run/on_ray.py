@@ -36,27 +36,43 @@ class RayCluster:
         self._was_joined = ray.is_initialized()
         if not self._was_joined:
             self._printer = self._set_printer(lambda *_data, **_how: None)
-            self._join("auto" if wanted.word == "ray" else wanted.word)
+            address = "auto" if wanted.word == "ray" else wanted.word
+            place = os.environ.get("RAY_ADDRESS", "") if address == "auto" else address
+            host, _, port = place.removeprefix("ray://").rpartition(":")
+            try:
+                # Ray itself tries for minutes if nothing answers there, so that is found out first.
+                if host and port.isdecimal():
+                    socket.create_connection((host, int(port)), timeout=ANSWER_S).close()
+                self._ray.init(address=address, log_to_driver=False, logging_level="ERROR")
+            except Exception as error:
+                says = f"--on {wanted.word}: no Ray cluster was reached: {words_of(error)}"
+                raise UsageError(says, START_ONE) from error
         self._start = ray.remote(make_starter())
-        self.address = address_towards(self._head())
+        # A computer of the cluster, to find out by which address of ours it reaches us
+        if wanted.word == "ray":
+            head = str(self._ray.util.get_node_ip_address())
+        else:
+            head = wanted.word.removeprefix("ray://").rpartition(":")[0]
+        self.address = address_towards(head)
 
     def open(self, meeting: Meeting) -> None:
         """Do nothing: a task gets the address with its words."""
 
     def rooms(self) -> tuple[NodeRoom, ...]:
         """Return what the nodes have, the largest first."""
-        there = [
-            NodeRoom(str(node["NodeManagerHostname"]), int(has.get("CPU", 0)), int(has.get("GPU", 0)))
-            for node in self._nodes()
-            for has in (node["Resources"],)
-        ]
-        return tuple(sorted(there, key=lambda each: (-each.cards, -each.cores, each.name)))
+        rooms: list[NodeRoom] = []
+        for node in self._nodes():
+            has = node["Resources"]
+            rooms.append(NodeRoom(str(node["NodeManagerHostname"]), int(has.get("CPU", 0)), int(has.get("GPU", 0))))
+        return tuple(sorted(rooms, key=lambda room: (-room.cards, -room.cores, room.name)))
 
     def submit(self, words: list[str], secret: str, place: Place) -> Submission:
         node = next(iter(place.nodes), None)
         try:
-            strategy = {} if node is None else {"scheduling_strategy": self._only_on(node)}
-            return self._begin(words, secret, place, strategy, node)
+            if node is None:
+                return self._begin(words, secret, place, {})
+            only_there = self._ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(node, soft=False)
+            return self._begin(words, secret, place, {"scheduling_strategy": only_there}, node)
         except Exception as error:  # noqa: BLE001  whatever Ray raises becomes the lane's result
             return NotSubmitted(f"Ray did not take it: {words_of(error)}")
 
@@ -66,8 +82,11 @@ class RayCluster:
         try:
             handle = self._ray.util.placement_group(bundles, strategy="STRICT_SPREAD")
             group = PlacementGroup(len(places), lambda: self._remove(handle))
+            make_strategy = self._ray.util.scheduling_strategies.PlacementGroupSchedulingStrategy
             return [
-                GroupedTask(self._begin(one, secret, place, self._in_group(handle, number)), group)
+                GroupedTask(
+                    self._begin(one, secret, place, {"scheduling_strategy": make_strategy(handle, number)}), group
+                )
                 for number, (one, place) in enumerate(zip(words, places, strict=True))
             ]
         except Exception as error:  # noqa: BLE001  as above
@@ -80,10 +99,6 @@ class RayCluster:
         task = self._start.options(**asked, **strategy).remote(words, secret)
         return RayTask(self._ray, task, lambda: node is not None and node not in self.living([node]))
 
-    def _in_group(self, group: Any, number: int) -> dict[str, Any]:
-        strategies = self._ray.util.scheduling_strategies
-        return {"scheduling_strategy": strategies.PlacementGroupSchedulingStrategy(group, number)}
-
     def _remove(self, group: Any) -> None:
         with suppress(Exception):  # it is removed, or the cluster does not answer
             self._ray.util.remove_placement_group(group)
@@ -92,36 +107,44 @@ class RayCluster:
         grouped: dict[tuple[str, ...], list[Place]] = {}
         for place in places:
             grouped.setdefault(place.nodes, []).append(place)
-        return next(filter(None, (self._why_alone(nodes, each) for nodes, each in grouped.items())), None)
+        for nodes, group in grouped.items():  # on each of some nodes, or anywhere
+            able = [node["Resources"] for node in self._nodes() if node["NodeID"] in nodes]
+            if able:
+                there = {name: min(resources.get(name, 0) for resources in able) for name in ("CPU", "GPU")}
+            else:
+                there = self._ray.cluster_resources()
+            who = f"a node of {group[0].on}" if nodes else self._word
+            asked = {"CPU": sum(place.cpus for place in group), "GPU": sum(place.gpus for place in group)}
+            short = [name for name, count in asked.items() if count > there.get(name, 0)]
+            if short:
+                needs = (f"{asked[name]} {name}s, and {who} has {there.get(name, 0):g}" for name in short)
+                return f"all at once they need {' and '.join(needs)}"
+        return None
 
-    def _why_alone(self, nodes: tuple[str, ...], places: Sequence[Place]) -> str | None:
-        """Return why these places cannot all be had at once: on each of some nodes, or anywhere."""
-        able = [node["Resources"] for node in self._nodes() if node["NodeID"] in nodes]
-        there = (
-            {name: min(each.get(name, 0) for each in able) for name in ("CPU", "GPU")}
-            if able
-            else (self._ray.cluster_resources())
-        )
-        who = f"a node of {places[0].on}" if nodes else self._word
-        asked = {"CPU": sum(place.cpus for place in places), "GPU": sum(place.gpus for place in places)}
-        short = [name for name, count in asked.items() if count > there.get(name, 0)]
-        told = " and ".join(f"{asked[name]} {name}s, and {who} has {there.get(name, 0):g}" for name in short)
-        return f"all at once they need {told}" if told else None
-
-    def find_types(self, each: str) -> tuple[NodeType, ...]:
+    def find_types(self, word: str) -> tuple[NodeType, ...]:
         """Return the types by a label, else by the resources of that name, or of those that match a `*` at its end."""
         nodes = sorted(self._nodes(), key=lambda node: str(node["NodeID"]))
         of: dict[tuple[str | None, str], list[str]] = {}
         for node in nodes:
-            if (value := node.get("Labels", {}).get(each)) is not None:
-                of.setdefault((each, value), []).append(node["NodeID"])
+            if (value := node.get("Labels", {}).get(word)) is not None:
+                of.setdefault((word, value), []).append(node["NodeID"])
         for node in nodes if not of else ():
             for name in _own_resources(node):
-                if name == each or (each.endswith("*") and name.startswith(each[:-1])):
+                if name == word or (word.endswith("*") and name.startswith(word[:-1])):
                     of.setdefault((None, name), []).append(node["NodeID"])
-        if not of:
-            raise UsageError(f"--each {each}: no node of {self._word} has such a label or resource", _told(nodes))
-        return tuple(NodeType(label, value, tuple(ids)) for (label, value), ids in sorted(of.items(), key=str))
+        if of:
+            return tuple(NodeType(label, value, tuple(ids)) for (label, value), ids in sorted(of.items(), key=str))
+        labels: dict[str, set[str]] = {}
+        for node in nodes:
+            for name, value in node.get("Labels", {}).items():
+                if name != "ray.io/node-id":
+                    labels.setdefault(name, set()).add(value)
+        there = [f"label {name} ({', '.join(sorted(values))})" for name, values in sorted(labels.items())]
+        there += [f"resource {name}" for name in sorted({name for node in nodes for name in _own_resources(node)})]
+        raise UsageError(
+            f"--each {word}: no node of {self._word} has such a label or resource",
+            f"there are: {'; '.join(there)}" if there else "its nodes have no labels and no resources of their own",
+        )
 
     def living(self, nodes: Sequence[str]) -> Sequence[str]:
         there = {node["NodeID"] for node in self._nodes()}
@@ -139,20 +162,6 @@ class RayCluster:
         except Exception:  # noqa: BLE001  whatever Ray raises: it is gone
             return []
 
-    def _only_on(self, node: str) -> Any:
-        return self._ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(node, soft=False)
-
-    def _join(self, address: str) -> None:
-        """Join the cluster. Ray itself tries for minutes if nothing answers there, so that is found out first."""
-        place = address.removeprefix("ray://") if address != "auto" else os.environ.get("RAY_ADDRESS", "")
-        host, _, port = place.removeprefix("ray://").rpartition(":")
-        try:
-            if host and port.isdecimal():
-                socket.create_connection((host, int(port)), timeout=ANSWER_S).close()
-            self._ray.init(address=address, log_to_driver=False, logging_level="ERROR")
-        except Exception as error:
-            raise UsageError(f"--on {self._word}: no Ray cluster was reached: {words_of(error)}", START_ONE) from error
-
     def _set_printer(self, printer: Any) -> Any:
         """Replace what prints Ray's remarks on lost nodes: it writes on stdout, where the page or the record goes."""
         worker: Any = getattr(getattr(self._ray, "_private", None), "worker", None)
@@ -161,18 +170,14 @@ class RayCluster:
             worker.print_to_stdstream = printer
         return before
 
-    def _head(self) -> str:
-        """Return a computer of the cluster, to find out by which address of ours it reaches us."""
-        if self._word != "ray":
-            return self._word.removeprefix("ray://").rpartition(":")[0]
-        return str(self._ray.util.get_node_ip_address())
-
 
 class RayTask:
     """An agent that was submitted as a task. `is_lost` says whether its node is gone."""
 
     def __init__(self, ray: Any, task: Any, is_lost: Callable[[], bool]) -> None:
-        self._ray, self._task, self._is_lost = ray, task, is_lost
+        self._ray = ray
+        self._task = task
+        self._is_lost = is_lost
 
     def problem(self) -> str | None:
         done, _ = self._ray.wait([self._task], timeout=0)
@@ -208,7 +213,9 @@ class GroupedTask:
     """One of several tasks that got their places together."""
 
     def __init__(self, task: RayTask, group: PlacementGroup) -> None:
-        self._task, self._group, self._is_done = task, group, False
+        self._task = task
+        self._group = group
+        self._is_done = False
 
     def problem(self) -> str | None:
         found = self._task.problem()
@@ -229,15 +236,3 @@ class GroupedTask:
 def _own_resources(node: Mapping[str, Any]) -> Iterator[str]:
     """Return the names of a node's resources that users gave it."""
     return (name for name in node["Resources"] if name not in USUAL and not name.startswith(("node:", "accelerator_")))
-
-
-def _told(nodes: Sequence[Mapping[str, Any]]) -> str:
-    """Say which labels and resources there are."""
-    labels: dict[str, set[str]] = {}
-    for node in nodes:
-        for name, value in node.get("Labels", {}).items():
-            if name != "ray.io/node-id":
-                labels.setdefault(name, set()).add(value)
-    told = [f"label {name} ({', '.join(sorted(values))})" for name, values in sorted(labels.items())]
-    told += [f"resource {name}" for name in sorted({name for node in nodes for name in _own_resources(node)})]
-    return f"there are: {'; '.join(told)}" if told else "its nodes have no labels and no resources of their own"

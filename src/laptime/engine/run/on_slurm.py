@@ -24,9 +24,8 @@ from laptime.model.frameworks import NodeType
 from laptime.model.machine import NodeRoom
 from laptime.model.plan import Place
 
-ANYWHERE = (
-    "10.255.255.255"  # nothing is sent there: the address only shows by which of ours other computers are reached
-)
+# Nothing is sent there: the address only shows by which of ours other computers are reached.
+ANYWHERE = "10.255.255.255"
 
 
 class SlurmCluster:
@@ -64,18 +63,21 @@ class SlurmCluster:
         executor.update_parameters(
             name="laptime", timeout_min=self._minutes, cpus_per_task=place.cpus, gpus_per_node=place.gpus
         )
+        os.environ[SECRET] = secret  # a job gets the environment as it is when it is submitted
         try:
-            with _in_environment(SECRET, secret), interrupts_wait():
+            with interrupts_wait():
                 job = executor.submit(make_starter(), words, None)
         except Exception as error:  # noqa: BLE001  whatever it raises becomes the lane's result
             return NotSubmitted(f"Slurm did not take it: {words_of(error)}")
+        finally:
+            del os.environ[SECRET]
         return SlurmJob(job, is_local=self._is_local)
 
     def why_alone(self, _places: Sequence[Place]) -> str | None:
         return None if self._is_local else "a job of Slurm that waits for its turn would hold its place"
 
-    def find_types(self, each: str) -> tuple[NodeType, ...]:
-        raise UsageError(f"--each {each}: only Ray says which types of nodes there are", "leave out --each")
+    def find_types(self, word: str) -> tuple[NodeType, ...]:
+        raise UsageError(f"--each {word}: only Ray says which types of nodes there are", "leave out --each")
 
     def living(self, nodes: Sequence[str]) -> Sequence[str]:
         return nodes
@@ -89,7 +91,8 @@ class SlurmJob:
     """An agent that was submitted as a job."""
 
     def __init__(self, job: Any, *, is_local: bool) -> None:
-        self._job, self._is_local = job, is_local
+        self._job = job
+        self._is_local = is_local
 
     def problem(self) -> str | None:
         if not self._job.done():
@@ -107,16 +110,6 @@ class SlurmJob:
         with suppress(Exception):  # it is done, or Slurm does not answer
             if not self._is_local and not self._job.done():
                 self._job.cancel(check=False)
-
-
-@contextmanager
-def _in_environment(name: str, value: str) -> Iterator[None]:
-    """Set a variable while a job is submitted, which gets the environment as it is then."""
-    os.environ[name] = value
-    try:
-        yield
-    finally:
-        del os.environ[name]
 
 
 @contextmanager

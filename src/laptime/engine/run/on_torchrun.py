@@ -62,7 +62,8 @@ START_HOW = (
 # node has several processes, unless the user did; a heat's threads are those of its lane.
 OF_TORCHRUN = ("RANK", "LOCAL_RANK", "GROUP_RANK", "ROLE_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_WORLD_SIZE")
 SPOILS = (*OF_TORCHRUN, "ROLE_WORLD_SIZE", "ROLE_NAME", "OMP_NUM_THREADS")
-NODE_LAST_WORDS_S, STORE_LOOK_S = 5.0, 0.2
+NODE_LAST_WORDS_S = 5.0
+STORE_LOOK_S = 0.2
 STORED_MOST_BYTES = 1024
 
 
@@ -109,7 +110,8 @@ class TorchrunCluster:
         if seat.nodes * seat.on_node != seat.of:
             says = f"--on torchrun: {seat.of} processes on {seat.nodes} nodes, and {seat.on_node} of them on this one"
             raise UsageError(says, "give all nodes the same --nproc-per-node")
-        self._seat, self._patience_s = seat, wanted.patience_s
+        self._seat = seat
+        self._patience_s = wanted.patience_s
         self.secret = _secret_of_run()
         self.address = address_towards(os.environ.get("MASTER_ADDR", "localhost"))
         self._store: subprocess.Popen[str] | None = None
@@ -127,8 +129,8 @@ class TorchrunCluster:
         self._store.stdin.write(msgspec.json.encode(MeetingPlace(meeting.address, meeting.port)).decode() + "\n")
         self._store.stdin.flush()
         deadline = time.monotonic() + self._patience_s
-        for number, each in enumerate(self._coming, 1):
-            self._nodes.append(self._await(number, each, deadline))
+        for number, awaited in enumerate(self._coming, 1):
+            self._nodes.append(self._await(number, awaited, deadline))
 
     def rooms(self) -> tuple[NodeRoom, ...]:
         names = [socket.gethostname(), *(node.name for node in self._nodes)]
@@ -145,8 +147,8 @@ class TorchrunCluster:
     def why_alone(self, _places: Sequence[Place]) -> str | None:
         return None
 
-    def find_types(self, each: str) -> tuple[NodeType, ...]:
-        raise UsageError(f"--each {each}: only Ray says which types of nodes there are", "leave out --each")
+    def find_types(self, word: str) -> tuple[NodeType, ...]:
+        raise UsageError(f"--each {word}: only Ray says which types of nodes there are", "leave out --each")
 
     def living(self, nodes: Sequence[str]) -> Sequence[str]:
         return nodes
@@ -203,7 +205,8 @@ class FurtherNode:
     """Another node, whose `Standby` starts agents."""
 
     def __init__(self, name: str, link: NodeLink) -> None:
-        self.name, self._link = name, link
+        self.name = name
+        self._link = link
         self._ended: dict[str, str] = {}
         self._is_gone = False
 
@@ -223,7 +226,8 @@ class FurtherNode:
                 except (EOFError, WireError):
                     self._is_gone = True
                 else:
-                    self._ended |= {heard.ticket: heard.says} if isinstance(heard, AgentEnded) else {}
+                    if isinstance(heard, AgentEnded):
+                        self._ended[heard.ticket] = heard.says
         return self._ended.get(ticket, NODE_IS_GONE if self._is_gone else None)
 
     def close(self) -> None:
@@ -238,8 +242,8 @@ class FurtherAgent:
     ticket: str
 
     def problem(self) -> str | None:
-        said = self.node.how_ended(self.ticket)
-        return None if said is None else f"its agent ended: {said}"
+        says = self.node.how_ended(self.ticket)
+        return None if says is None else f"its agent ended: {says}"
 
     def give_back(self) -> None:
         """Do nothing: places are not counted."""
@@ -252,7 +256,9 @@ class Standby:
     """On a further node, starts the agents that rank 0 asks for, until rank 0 is gone."""
 
     def __init__(self, place: MeetingPlace, link: NodeLink, secret: str) -> None:
-        self._place, self._link, self._secret = place, link, secret
+        self._place = place
+        self._link = link
+        self._secret = secret
         self._writing = threading.Lock()
 
     def serve(self) -> str | None:

@@ -64,7 +64,8 @@ AGENT_LOOK_S = 0.2  # how often it is asked whether a submitted agent has failed
 TOLD_AFTER_S = 2.0
 SLACK_S = 5.0  # for the way to a node and back
 NO_NOISE = Missing("the node sent no reading")
-NODE_NOT_STARTED, NODE_GONE = Missing("it was not started"), Missing(NODE_IS_GONE)
+NODE_NOT_STARTED = Missing("it was not started")
+NODE_GONE = Missing(NODE_IS_GONE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,13 +83,17 @@ class Waiting:
     """An agent that was submitted and has not come yet."""
 
     def __init__(self, meeting: Meeting, awaited: Awaited, submission: Submission, request: Request) -> None:
-        self._meeting, self._awaited, self._submission, self._request = meeting, awaited, submission, request
+        self._meeting = meeting
+        self._awaited = awaited
+        self._submission = submission
+        self._request = request
         self._began_s = time.monotonic()
         self._is_told = False
 
     def wait(self, timeout_s: float) -> Arrived:
         """Return the agent when it comes. Raise WireError if it does not come, or cannot be used."""
         deadline = time.monotonic() + timeout_s
+        asked = self._request
         while True:
             problem = self._submission.problem()  # before the look into the queue: it may have come and failed
             left_s = deadline - time.monotonic()
@@ -98,9 +103,11 @@ class Waiting:
                 if problem is not None:
                     raise (NodeGoneError if problem == NODE_IS_GONE else WireError)(problem) from None
                 if left_s <= 0:
-                    wanted = f"no place with {self._request.place.words} was free on {self._request.word}"
-                    raise WireError(f"{wanted} within {brief(self._request.patience_s or timeout_s)} s") from None
-                self._report()
+                    wanted = f"no place with {asked.place.words} was free on {asked.word}"
+                    raise WireError(f"{wanted} within {brief(asked.patience_s or timeout_s)} s") from None
+                if not self._is_told and time.monotonic() - self._began_s > TOLD_AFTER_S:
+                    self._is_told = True
+                    asked.tell(f"{asked.name} waits for a free place on {asked.word}, with {asked.place.words}")
                 continue
             if arrived.refused is not None:
                 raise WireError(arrived.refused)
@@ -116,12 +123,6 @@ class Waiting:
     def give_back(self) -> None:
         self._submission.give_back()
 
-    def _report(self) -> None:
-        if not self._is_told and time.monotonic() - self._began_s > TOLD_AFTER_S:
-            self._is_told = True
-            asked = self._request
-            asked.tell(f"{asked.name} waits for a free place on {asked.word}, with {asked.place.words}")
-
 
 class RemoteChild:
     """A heat's process on a node, with what a `Child` has. Until its agent has come, messages to it are kept."""
@@ -129,14 +130,17 @@ class RemoteChild:
     sandbox: Sandbox | None = None  # a verdict runs on one machine
 
     def __init__(self, waiting: Waiting, environment: dict[str, str], *, is_spread: bool = False) -> None:
-        self.pid, self.is_paused = 0, False
+        self.pid = 0
+        self.is_paused = False
         self.template: Template | None = None  # its process is a fresh one
         self.node: str | None = None
         self.versions: dict[str, str] = {}
-        self.started_ns, self.began_ns = time.monotonic_ns(), 0
+        self.started_ns = time.monotonic_ns()
+        self.began_ns = 0
         self.last_noise = Noise(NO_NOISE, NO_NOISE, NO_NOISE)
         self.last_flag: str | None = None
-        self._waiting, self._begin = waiting, BeginChild(environment, is_spread)
+        self._waiting = waiting
+        self._begin = BeginChild(environment, is_spread)
         self._link: NodeLink | None = None
         self._unsent: list[wire.FromParent] = []
         self._early: deque[Any] = deque()  # what the child said while something else was asked of its agent
@@ -155,7 +159,8 @@ class RemoteChild:
         match self._early.popleft() if self._early else self._receive(max(0.0, deadline - time.monotonic())):
             case Heard(message=message, at_ns=at_ns, noise=noise, flag=flag):
                 self._heard_at_ns = at_ns
-                self.last_noise, self.last_flag = noise or Noise(NO_NOISE, NO_NOISE, NO_NOISE), flag
+                self.last_noise = noise or Noise(NO_NOISE, NO_NOISE, NO_NOISE)
+                self.last_flag = flag
                 return wire.read_from_child(bytes(message))
             case Trouble(says=says):
                 raise WireError(says)
@@ -189,15 +194,20 @@ class RemoteChild:
         return machine
 
     def end(self, *, grace_s: float = CHILD_GRACE_S) -> Ended:
-        if self._ended is None:
-            self._ended = self._end(grace_s)
-            if self._link is not None:
-                self._link.close()  # the agent ends itself
-            if not self.pid or self._ended.peak_memory_bytes == NODE_GONE:
-                self._waiting.cancel()
-            else:
-                self._waiting.give_back()
-        return self._ended
+        if self._ended is not None:
+            return self._ended
+        ended = Ended(None, None, NODE_GONE if self.pid else NODE_NOT_STARTED, "")
+        if self.pid:
+            with contextlib.suppress(WireError):
+                ended = self._ask(EndChild(grace_s), ChildEnded, grace_s + GUARDIAN_S + SLACK_S).ended
+        self._ended = ended  # not before: an interrupt may call this again
+        if self._link is not None:
+            self._link.close()  # the agent ends itself
+        if not self.pid or ended.peak_memory_bytes == NODE_GONE:
+            self._waiting.cancel()
+        else:
+            self._waiting.give_back()
+        return ended
 
     def abandon(self) -> None:
         try:
@@ -205,26 +215,19 @@ class RemoteChild:
         except KeyboardInterrupt:
             self.end(grace_s=0)
 
-    def _end(self, grace_s: float) -> Ended:
-        if not self.pid:
-            return Ended(None, None, NODE_NOT_STARTED, "")
-        try:
-            ended: Ended = self._ask(EndChild(grace_s), ChildEnded, grace_s + GUARDIAN_S + SLACK_S).ended
-        except WireError:
-            return Ended(None, None, NODE_GONE, "")
-        return ended
-
     def begin(self, timeout_s: float) -> None:
         """Wait for the agent, and have it start the child, unless that is done."""
         if self._link is None:
             arrived = self._waiting.wait(timeout_s)
-            self._link, self.node = arrived.link, arrived.hello.node
+            self._link = arrived.link
+            self.node = arrived.hello.node
             self.versions = {"python": arrived.hello.python}
         if self.pid:
             return
         self.started_ns = time.monotonic_ns()
         began = self._ask(self._begin, ChildBegan, max(timeout_s, SLACK_S))
-        self.pid, self.began_ns = began.pid, began.at_ns
+        self.pid = began.pid
+        self.began_ns = began.at_ns
         for message in self._unsent:
             self._send(ToChild(raw(message)))
 
@@ -296,7 +299,8 @@ class SpreadChild(RemoteChild):
         self, waiting: Waiting, environment: dict[str, str], others: Sequence[RemoteChild], lane: PlannedLane
     ) -> None:
         super().__init__(waiting, environment, is_spread=True)
-        self._others, self._counts = tuple(others), lane.spread
+        self._others = tuple(others)
+        self._counts = lane.spread
         self._order: HeatOrder | None = None
         self._failed: wire.Failed | None = None
         self._blame_at_s = 0.0
@@ -338,18 +342,15 @@ class SpreadChild(RemoteChild):
                 self._send_others(message.place)
                 continue
             if isinstance(message, wire.Failed) and message.kind == RankGoneError.__name__:
-                known = self._why_lost() or message
+                # How the other rank ended, its own node knows; it may take a moment.
+                deadline_s = time.monotonic() + REASON_S
+                self._look_at_others()
+                while self._failed is None and time.monotonic() < deadline_s:
+                    time.sleep(AGENT_LOOK_S)
+                    self._look_at_others()
+                known = self._failed or message
                 return wire.Failed(message.phase, known.reason, known.kind, message.peak_memory_bytes, known.source)
             return message
-
-    def _why_lost(self) -> wire.Failed | None:
-        """Return how another rank ended, as its own node knows it."""
-        deadline_s = time.monotonic() + REASON_S
-        self._look_at_others()
-        while self._failed is None and time.monotonic() < deadline_s:
-            time.sleep(AGENT_LOOK_S)
-            self._look_at_others()
-        return self._failed
 
     def pause(self) -> None:
         super().pause()
@@ -390,8 +391,8 @@ def _failure_of(child: RemoteChild, rank: int) -> wire.Failed | None:
     try:
         while (message := child.hear(0)) is not None:
             if isinstance(message, wire.Failed):
-                said = f"rank {rank} on {child.node}: {message.reason}"
-                return wire.Failed(message.phase, said, message.kind, message.peak_memory_bytes, message.source)
+                reason = f"rank {rank} on {child.node}: {message.reason}"
+                return wire.Failed(message.phase, reason, message.kind, message.peak_memory_bytes, message.source)
     except Silence:
         return None
     except WireError as error:
@@ -433,7 +434,17 @@ class RemoteLauncher:
 
     def start(self, environment: dict[str, str], lane: PlannedLane | None = None) -> RemoteChild:
         if lane is not None and lane.spread:
-            return self._start_apart(environment, lane)
+            # A process on each node over which the lane is spread: the first of them leads the others.
+            places = [place_of(lane, count) for count in lane.spread]
+            awaited = [self._meeting.expect() for _ in places]
+            submitted = self._cluster.submit_apart(list(map(self._words, awaited)), self._meeting.secret, places)
+            first, *others = [
+                self._wait_for(one, submission, lane.name, place)
+                for one, submission, place in zip(awaited, submitted, places, strict=True)
+            ]
+            variables = _forwarded() | environment
+            further = [RemoteChild(other, variables, is_spread=True) for other in others]
+            return SpreadChild(first, variables, further, lane)
         place = largest_of(self._wanted.scouts, self._rooms) if lane is None else place_of(lane)
         if self.fleet is not None:
             place = self.fleet.place(place, lane)
@@ -444,23 +455,11 @@ class RemoteLauncher:
         submission = self._cluster.submit(self._words(awaited), self._meeting.secret, place)
         return RemoteChild(self._wait_for(awaited, submission, name, place), _forwarded() | environment)
 
-    def _start_apart(self, environment: dict[str, str], lane: PlannedLane) -> SpreadChild:
-        """Start a process on each node over which a lane is spread: the first of them leads the others."""
-        places = [place_of(lane, count) for count in lane.spread]
-        awaited = [self._meeting.expect() for _ in places]
-        submitted = self._cluster.submit_apart(list(map(self._words, awaited)), self._meeting.secret, places)
-        first, *others = [
-            self._wait_for(one, submission, lane.name, place)
-            for one, submission, place in zip(awaited, submitted, places, strict=True)
-        ]
-        told = _forwarded() | environment
-        return SpreadChild(first, told, [RemoteChild(other, told, is_spread=True) for other in others], lane)
-
     def _words(self, awaited: Awaited) -> list[str]:
         return agent_words(self._meeting.address, self._meeting.port, awaited.ticket)
 
     def _wait_for(self, awaited: Awaited, submission: Submission, name: str, place: Place) -> Waiting:
-        self._submitted = [each for each in self._submitted if each.problem() is None]
+        self._submitted = [earlier for earlier in self._submitted if earlier.problem() is None]
         self._submitted.append(submission)
         request = Request(name, place, self._wanted.word, self._tell, self._wanted.patience_s)
         return Waiting(self._meeting, awaited, submission, request)
@@ -475,9 +474,9 @@ class RemoteLauncher:
         finally:
             child.abandon()
 
-    def look_at_each(self, each: str) -> Fleet:
+    def look_at_each(self, word: str) -> Fleet:
         """Find the types of the cluster's nodes, and describe all nodes that have one."""
-        fleet = Fleet(self._cluster.find_types(each), self._cluster.living)
+        fleet = Fleet(self._cluster.find_types(word), self._cluster.living)
         deadline = time.monotonic() + self._wanted.patience_s
         asked = [
             (kind, node, self._start({}, replace(self._wanted.scouts, nodes=(node,), on=kind.name), A_LOOK))

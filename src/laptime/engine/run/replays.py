@@ -35,7 +35,13 @@ class KeptTurns:
 
     def __init__(self, players: Players) -> None:
         self._base = players[0]
-        self._others = [player for player in players[1:] if _computes_alike(player, self._base)]
+        lane = self._base.runner.order.lane
+        self._others = [  # whose turns the base can take: in one framework and one precision
+            player
+            for player in players[1:]
+            if player.runner.order.lane.framework == lane.framework
+            and player.runner.order.lane.settings.precision == lane.settings.precision
+        ]
         self._turns: list[int] = []  # by place
         self._room = 1
         self._refusals: dict[str, str] = {}  # by lane: why one kept no turn
@@ -58,27 +64,32 @@ class KeptTurns:
     @property
     def gain(self) -> float:
         """How many times as fast as the base another was in the turns that are kept: the one that gained most."""
-        whole = [self._times_by_place(player) for player in self._others]
-        return max((fmean(each) for each in whole if each), default=1.0)
+        gains = [self._times_by_place(player) for player in self._others]
+        return max((fmean(times) for times in gains if times), default=1.0)
 
     def replay(self, differs: Callable[[TurnTakenAgain], bool]) -> None:
         """Let the base take a drawn turn of each other heat again, and a further one where the first `differs`."""
         if self._base.runner.lane in self._refusals:
             return
+        base = self._base.runner
         for player in self._others:
+            runner = player.runner
             for place in self.draw(player):
-                if player.is_over or self._base.is_over or not self._is_shared(player.runner, self._turns[place]):
+                if player.is_over or self._base.is_over:
                     break
+                turn = self._turns[place]
+                if base.begins[turn] != runner.begins[turn] or base.windows[turn].steps != runner.windows[turn].steps:
+                    break  # they took other steps in this turn
                 found = self._replay(player, place)
                 if found is None:
                     break
                 if found.of_its_own:
-                    self._base.runner.noted += (f"no turn could be taken again: {found.reason}",)
+                    base.noted += (f"no turn could be taken again: {found.reason}",)
                     return
                 if found.replay is not None:
-                    times = self._times(player, self._turns[place])
+                    times = self._times(player, turn)
                     found = wire.TurnReplayed(replace(found.replay, times=times))
-                player.runner.replays.append(found)
+                runner.replays.append(found)
                 if found.replay is None or not differs(found.replay):
                     break
 
@@ -105,25 +116,21 @@ class KeptTurns:
             for turn in self._turns
         ]
         is_busy = 2 * sum(quiet) < len(quiet)
-        counts = [is_busy or each for each in quiet]
-        return [self._times(player, turn) if each else 1.0 for turn, each in zip(self._turns, counts, strict=True)]
+        return [
+            self._times(player, turn) if is_quiet or is_busy else 1.0
+            for turn, is_quiet in zip(self._turns, quiet, strict=True)
+        ]
 
     def _times(self, player: Player[HeatRunner], turn: int) -> float:
         """Return how many times as fast as the base a heat was in a turn; 1 where one of them did not time it."""
-        if any(len(each.runner.windows) <= turn for each in (player, self._base)):
+        if len(player.runner.windows) <= turn or len(self._base.runner.windows) <= turn:
             return 1.0
         return step_ns(self._base.runner.windows[turn]) / step_ns(player.runner.windows[turn])
 
-    def _is_shared(self, runner: HeatRunner, turn: int) -> bool:
-        """Whether both took the same steps in this turn."""
-        mine, its = (
-            (heat_runner.begins[turn], heat_runner.windows[turn].steps) for heat_runner in (self._base.runner, runner)
-        )
-        return mine == its
-
     def _replay(self, player: Player[HeatRunner], place: int) -> wire.TurnReplayed | None:
         """Return what came of a turn, or None if the heat ended as it was to show it, which fails it."""
-        runner, turn = player.runner, self._turns[place]
+        runner = player.runner
+        turn = self._turns[place]
         if runner.lane in self._refusals:
             return wire.TurnReplayed(None, self._refusals[runner.lane])
         before = runner.windows[turn - 1] if turn else None
@@ -142,9 +149,3 @@ class KeptTurns:
 
 def step_ns(window: Window) -> float:
     return window.took_ns / window.steps
-
-
-def _computes_alike(player: Player[HeatRunner], base: Player[HeatRunner]) -> bool:
-    """Whether the base can take another's turn: in one framework and one precision."""
-    mine, its = player.runner.order.lane, base.runner.order.lane
-    return mine.framework == its.framework and mine.settings.precision == its.settings.precision

@@ -1,7 +1,7 @@
 """Follow one child to its end, whether it finishes or not: the common part of all process runs.
 
-Each kind of run (`heats`, `answers`, `trainings`, `profiles`) stores what its messages hold, answers them, and decides
-how long the next silence may be.
+Each kind of run (`HeatRunner`, `InferenceRunner`, `TrainingRunner`, `ProfileRunner` and others) stores what its
+messages hold, answers them, and decides how long the next silence may be.
 """
 
 from __future__ import annotations
@@ -58,7 +58,9 @@ class ProcessRunner:
     """Runs one order in one child, and stores what the child reports."""
 
     def __init__(self, lane: str, limits: Limits, sampler: Sampler | None = None) -> None:
-        self.lane, self.limits, self.sampler = lane, limits, sampler
+        self.lane = lane
+        self.limits = limits
+        self.sampler = sampler
         self.started_ns = 0
         self.built: wire.Built | None = None
         self.proofs: list[ProofRun] = []
@@ -101,8 +103,9 @@ class ProcessRunner:
             case wire.Finished():
                 self.finished = message
             case wire.Failed(reason=reason, source=source):
-                said = hide(reason, self.secrets), hide(source, self.secrets)
-                self.failed = msgspec.structs.replace(message, reason=said[0], source=said[1])
+                self.failed = msgspec.structs.replace(
+                    message, reason=hide(reason, self.secrets), source=hide(source, self.secrets)
+                )
             case _:
                 pass
 
@@ -152,8 +155,8 @@ class ProcessRunner:
         return self.finish()
 
     def begin(self, started: Started, order: wire.FromParent) -> None:
-        """Send a child its order."""
-        self._child, self._broken = started.child, started.broken
+        self._child = started.child
+        self._broken = started.broken
         self.started_ns = started.child.started_ns
         if self.sampler is not None:
             self.sampler.begin(started.child.pid)
@@ -216,7 +219,8 @@ class ProcessRunner:
     @property
     def is_over(self) -> bool:
         """Whether nothing more will come: the child finished or failed, or it cannot be heard any more."""
-        return self._is_gone or any(each is not None for each in (self._broken, self.finished, self.failed))
+        has_ended = self.finished is not None or self.failed is not None
+        return has_ended or self._is_gone or self._broken is not None
 
     def _close(self) -> None:
         self.end()
@@ -225,7 +229,9 @@ class ProcessRunner:
 
     def process_run(self, dnf: Dnf | None, status: ProcessStatus | None = None) -> ProcessRun:
         """Return what is known of the process so far."""
-        built, finished, child = self.built, self.finished, self._child
+        built = self.built
+        finished = self.finished
+        child = self._child
         return ProcessRun(
             lane=self.lane,
             status=status or ("dnf" if dnf else "ok"),
@@ -263,27 +269,30 @@ class ProcessRunner:
         return timeline if self.shares_our_clock else replace(timeline, clock=OWN_CLOCK)
 
     def _judge(self, ended: Ended, broken: WireError | None) -> Dnf | None:
+        tail = ended.stderr_tail
         if self.failed is not None:
-            told = self.failed
-            peak, tail = told.peak_memory_bytes, ended.stderr_tail
-            return Dnf(told.phase, told.reason, None, ended.exit_code, peak, tail, told.kind)
+            failed = self.failed
+            peak_bytes = failed.peak_memory_bytes
+            return Dnf(failed.phase, failed.reason, None, ended.exit_code, peak_bytes, tail, failed.kind)
         if broken is None and self.finished is not None:
             return None
         if broken is not None:
-            sent, reason = None, str(broken)
+            sent = None
+            reason = str(broken)
             kind = "node" if isinstance(broken, NodeGoneError) else type(broken).__name__
         else:
             sent = ended.signal
             # Why a process ended that sent no reason itself, and of what kind that is. TensorFlow's convolutions on a
             # processor print that memory was refused, go on without it, and end in a SIGSEGV.
-            refusal = find_refusal(ended.stderr_tail) if ended.signal in CRASHES else ""
+            refusal = find_refusal(tail) if ended.signal in CRASHES else ""
+            kind = "memory" if refusal or ended.signal == "SIGKILL" else ""
             if refusal:
-                reason, kind = f"out of memory: {refusal.rstrip('.')}; a smaller batch needs less", "memory"
+                reason = f"out of memory: {refusal.rstrip('.')}; a smaller batch needs less"
             elif ended.signal == "SIGKILL":
-                reason, kind = "killed by SIGKILL: most often the system ran out of memory", "memory"
+                reason = "killed by SIGKILL: most often the system ran out of memory"
             else:
-                reason, kind = (f"ended by {ended.signal}" if ended.signal else "the process ended on its own"), ""
-        return Dnf(self.phase, reason, sent, ended.exit_code, ended.peak_memory_bytes, ended.stderr_tail, kind)
+                reason = f"ended by {ended.signal}" if ended.signal else "the process ended on its own"
+        return Dnf(self.phase, reason, sent, ended.exit_code, ended.peak_memory_bytes, tail, kind)
 
 
 class WindowWatch:
@@ -341,7 +350,9 @@ class HeatRunner(ProcessRunner):
     ) -> None:
         super().__init__(order.lane.name, limits, sampler)
         self.secrets = list_secrets(order.subject.command)
-        self.order, self._tell, self._watch = order, tell, WindowWatch(cores)
+        self.order = order
+        self._tell = tell
+        self._watch = WindowWatch(cores)
         self._windows: list[Window] = []
         self._losses: list[float] = []
         self._first_losses: tuple[float, ...] = ()
@@ -413,11 +424,11 @@ class HeatRunner(ProcessRunner):
         """
         if self.order.subject.command or self._broken or self.failed or self._is_gone:
             return
-        told = Counter(map(type, heard))
+        counts = Counter(map(type, heard))
         if self.finished is not None and wanted is not wire.Finished:
             self._breach("it told its end before it was asked to end")
-        elif any(told[kind] != (kind is wanted) for kind in TURN_ANSWERS):
-            answers = sum(told[kind] for kind in TURN_ANSWERS)
+        elif any(counts[kind] != (kind is wanted) for kind in TURN_ANSWERS):
+            answers = sum(counts[kind] for kind in TURN_ANSWERS)
             self._breach(f"it gave {answers} answers where {int(wanted in TURN_ANSWERS)} was asked for")
 
     def _breach(self, says: str) -> None:
@@ -442,7 +453,12 @@ class HeatRunner(ProcessRunner):
             case wire.Ready(steps=taken):
                 self.taken = taken
                 if self.turn is None:
-                    child.say(self._wanted_again())
+                    # Another window for each disturbed one, up to a limit. The record keeps the disturbed ones.
+                    quiet = sum(window.flag is None for window in self._judged_windows())
+                    missing = len(self._windows) - self._reruns - quiet
+                    wanted = max(0, min(missing, self.order.pace.reruns_max - self._reruns))
+                    self._reruns += wanted
+                    child.say(wire.Again(wanted) if wanted else wire.Enough())
             case _:
                 self._keep(message)
 
@@ -454,11 +470,14 @@ class HeatRunner(ProcessRunner):
             case wire.Fresh(steps=fresh):
                 self._fresh = fresh
             case wire.Paced(window_ns=window_ns, burst=burst, needs=needs):
-                self._window_ns, self._burst, self.needs = window_ns, burst, needs
+                self._window_ns = window_ns
+                self._burst = burst
+                self.needs = needs
             case wire.Counted(census=census):
                 self._census = replace(census, step=self.taken + 1)
             case wire.Worked(work=work, uncounted=uncounted):
-                self._work, self._uncounted = work, uncounted
+                self._work = work
+                self._uncounted = uncounted
             case wire.Between(ns=ns, steps=steps) if steps > 0:
                 self._between_ms = ns / steps / 1e6
             case wire.Early(step_ns=step_ns):
@@ -466,7 +485,8 @@ class HeatRunner(ProcessRunner):
             case wire.TookLate(step=step):
                 self._late_step = step
             case wire.Signed(signs=signs, script=script):
-                self._signs, self._script = signs, script
+                self._signs = signs
+                self._script = script
             case wire.FirstStep(losses=losses):
                 self._first_losses = losses
             case _:
@@ -504,7 +524,6 @@ class HeatRunner(ProcessRunner):
 
     @property
     def windows(self) -> Sequence[Window]:
-        """The windows so far."""
         return self._windows
 
     @property
@@ -531,13 +550,3 @@ class HeatRunner(ProcessRunner):
 
     def _judged_windows(self) -> tuple[Window, ...]:
         return judge_windows(self._windows, shares_our_clock=self.shares_our_clock)
-
-    def _wanted_again(self) -> wire.Again | wire.Enough:
-        """Ask for another window for each disturbed one, up to a limit. The record keeps the disturbed ones."""
-        quiet = sum(window.flag is None for window in self._judged_windows())
-        missing = len(self._windows) - self._reruns - quiet
-        wanted = min(missing, self.order.pace.reruns_max - self._reruns)
-        if wanted <= 0:
-            return wire.Enough()
-        self._reruns += wanted
-        return wire.Again(wanted)

@@ -58,7 +58,8 @@ def ask_scouts(
             # After an interrupt, the started ones have to be ended.
             waiting.append(template or _start(wire.Look(framework.name), launcher))
         for framework in frameworks:
-            child, look = waiting.pop(0), wire.Look(framework.name)
+            child = waiting.pop(0)
+            look = wire.Look(framework.name)
             if isinstance(child, HeatTemplate):
                 child = _fork_scout(child, look, {}, launcher, deadline) or _start(look, launcher)
             answer = child if isinstance(child, Failure) else _hear_out(child, patience_s, deadline=deadline)
@@ -126,14 +127,15 @@ def scout_with_training(
     user's code does cannot change the first: it was sent before.
     """
     heard: list[wire.FromChild] = []
-    look, template = wire.Look(framework.name, subject), _begin_template(framework, launcher, environment)
+    look = wire.Look(framework.name, subject)
+    template = _begin_template(framework, launcher, environment)
     child = None
     if template is not None:
         child = _fork_scout(template, look, environment, launcher, time.monotonic() + patience_s)
     child = child or _ask(look, environment, launcher)
     answer = _hear_out(child, patience_s, heard.append, until=wire.Inspected)
-    seen = next((each for each in heard if isinstance(each, wire.Seen)), None)
-    return None if seen is None else _fill_in(framework, seen), _training_in(answer)
+    report = next((message for message in heard if isinstance(message, wire.Seen)), None)
+    return None if report is None else _fill_in(framework, report), _training_in(answer)
 
 
 def _training_in(answer: wire.FromChild | Failure) -> OwnTraining | Failure:
@@ -160,7 +162,7 @@ def ask_reference(
         if isinstance(message, wire.Referenced):
             heard.append(message.reference)
 
-    if started is not None and (started.broken or any(isinstance(each, wire.Failed) for each in started.heard)):
+    if started is not None and (started.broken or any(isinstance(message, wire.Failed) for message in started.heard)):
         started.child.abandon()  # a fresh one says what is wrong
         started = None
     if started is None:
@@ -195,15 +197,15 @@ def ask_answers(
 
 def ask_peaks(order: PeakOrder, environment: dict[str, str], patience_s: float) -> dict[str, Peak | Missing]:
     """Have a child measure a device's peaks. What it reports before it fails or dies is kept."""
-    told: dict[str, Peak | Missing] = {}
+    peaks: dict[str, Peak | Missing] = {}
 
     def note(message: wire.FromChild) -> None:
         if isinstance(message, wire.Rated):
-            told[message.limit] = message.peak or Missing(message.reason or "no reason given")
+            peaks[message.limit] = message.peak or Missing(message.reason or "no reason given")
 
     answer = _hear_out(_ask(wire.Gauge(order), environment), patience_s, note)
     lost = Missing(answer.reason if isinstance(answer, Failure) else "it was not told")
-    return {limit: told.get(limit, lost) for limit in order.limits}
+    return {limit: peaks.get(limit, lost) for limit in order.limits}
 
 
 def _ask_child(
@@ -238,9 +240,8 @@ def _hear_out(
 ) -> wire.FromChild | Failure:
     """Return the child's final message, or why there is none, and end it. `note` is called with each message.
 
-    `until` is what a final message may be.
-
-    No silence may be longer than `patience_s`, and nothing may go on after the deadline.
+    `until` is what a final message may be. No silence may be longer than `patience_s`, and nothing may go on after the
+    deadline.
     """
     last: wire.FromChild | None = None
     problem = ""
@@ -261,8 +262,8 @@ def _hear_out(
     ended = child.end(grace_s=0 if problem else 5)
     tail = ended.stderr_tail.splitlines()
     if isinstance(last, wire.Failed):
-        said = f"{last.reason}, after: {tail[-1]}" if last.kind == "exit" and tail else last.reason
-        return Failure(said, last.kind, last.source)
+        reason = f"{last.reason}, after: {tail[-1]}" if last.kind == "exit" and tail else last.reason
+        return Failure(reason, last.kind, last.source)
     if problem or last is None or not isinstance(last, until):
         return Failure(problem or (tail[-1] if tail else f"its process ended: {ended.signal or ended.exit_code}"))
     return last

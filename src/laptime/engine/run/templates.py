@@ -67,9 +67,9 @@ class HeatTemplate:
                     case wire.Phase(name=name, at_ns=at_ns):
                         phases[name] = at_ns
                     case wire.Warmed():
-                        began_ns, ended_ns = phases["import"], phases["held"]
-                        start_s = (began_ns - self._child.began_ns) / 1e9
-                        self.told = Template(self._number, start_s, (ended_ns - began_ns) / 1e9)
+                        start_s = (phases["import"] - self._child.began_ns) / 1e9
+                        import_s = (phases["held"] - phases["import"]) / 1e9
+                        self.told = Template(self._number, start_s, import_s)
                     case None | wire.Failed():
                         self.is_broken = True
         except (Silence, WireError):
@@ -202,40 +202,36 @@ class HeatTemplates:
 
     @property
     def usual_s(self) -> float:
-        told = [template.told for template in self._made.values() if template.told is not None]
-        return told[-1].start_s + told[-1].import_s if told else 0.0
+        times = [template.told for template in self._made.values() if template.told is not None]
+        return times[-1].start_s + times[-1].import_s if times else 0.0
 
     def _start(self, key: TemplateKey, framework: str, environment: dict[str, str]) -> bool:
         """Start a template if it is not there and there is room. Return whether it is there now."""
-        if key not in self._made and self._make_room():
-            self._made[key] = HeatTemplate(framework, _part(environment)[0], next(self._numbers))
-        return key in self._made
+        if key in self._made:
+            return True
+        if len(self._made) >= TEMPLATES_MOST:
+            # End the one that was not used for longest. One whose forks are alive is kept: they would end with it.
+            idle = next((other for other, template in self._made.items() if not template.forks), None)
+            if idle is None:
+                return False
+            self._made.pop(idle).close()
+        free_bytes = available_memory_bytes()
+        if not isinstance(free_bytes, Missing) and free_bytes <= ROOM_BYTES:
+            return False
+        self._made[key] = HeatTemplate(framework, _part(environment)[0], next(self._numbers))
+        return True
 
     def _is_refused(self, key: TemplateKey) -> bool:
-        return any(each.refuses and of[1:] == key[1:] for of, each in self._made.items())
+        return any(template.refuses and of[1:] == key[1:] for of, template in self._made.items())
 
     def _next_key(self, lane: PlannedLane, heats: int = 0) -> TemplateKey:
         return ((self._forked[lane.name] + heats) % OF_A_LANE, lane.framework, *_start_conditions(lane.environment))
 
     def close(self) -> None:
-        """End all templates."""
         while self._made:
             self._broken.append(self._made.popitem()[1])
         while self._broken:
             self._broken.pop().close()
-
-    def _make_room(self) -> bool:
-        """Return whether there is room for another one. That may end the one that was not used for longest.
-
-        One that has forks which are alive is kept: they would end with it.
-        """
-        if len(self._made) >= TEMPLATES_MOST:
-            idle = next((key for key, each in self._made.items() if not each.forks), None)
-            if idle is None:
-                return False
-            self._made.pop(idle).close()
-        free_bytes = available_memory_bytes()
-        return isinstance(free_bytes, Missing) or free_bytes > ROOM_BYTES
 
 
 def may_fork(lane: PlannedLane) -> bool:

@@ -48,7 +48,8 @@ class Player(Generic[R_co]):
     """A heat that takes turns. Between its turns the child and all that it started are paused."""
 
     def __init__(self, runner: R_co, device: Device) -> None:
-        self.runner, self.device = runner, device
+        self.runner = runner
+        self.device = device
         self.active_s = 0.0
         self.has_joined = self._has_built = False
         self._dnf: Dnf | None = None
@@ -94,7 +95,7 @@ class Player(Generic[R_co]):
         if self._went_on():
             self.runner.child.say(message)
         heard = self._hear_until_ready(wanted)
-        return None if self.is_over else next(each for each in heard if isinstance(each, wanted))
+        return None if self.is_over else next(message for message in heard if isinstance(message, wanted))
 
     def leave(self) -> Dnf | None:
         """Let the heat do what comes after its turns, and end the child. Return why it did not finish, or None."""
@@ -132,9 +133,9 @@ class Player(Generic[R_co]):
         held = 0
         with contextlib.suppress(psutil.Error):
             heat = psutil.Process(self.runner.child.pid)
-            for each in (heat, *heat.children(recursive=True)):
+            for process in (heat, *heat.children(recursive=True)):
                 with contextlib.suppress(OSError):
-                    status = Path(f"/proc/{each.pid}/status").read_text(encoding="utf-8", errors="replace")
+                    status = Path(f"/proc/{process.pid}/status").read_text(encoding="utf-8", errors="replace")
                     held += sum(int(row.split()[1]) * 1024 for row in status.splitlines() if row.startswith(f"{key}:"))
         return held
 
@@ -232,13 +233,14 @@ def _turns_s(runner: HeatRunner) -> float:
         return 0.0
     timed_ns = sum(window.end_ns - window.start_ns for window in runner.windows)
     timed = sum(window.steps for window in runner.windows)
-    first, last = runner.windows[0], runner.windows[-1]
+    first = runner.windows[0]
+    last = runner.windows[-1]
     taken = (last.first_step or 0) + last.steps - (first.first_step or 0)
     return timed_ns / 1e9 * max(taken / timed, 1.0)
 
 
 def _by_lane(steps: Mapping[Player[HeatRunner], TurnSteps]) -> dict[str, TurnSteps]:
-    return {each.runner.lane: found for each, found in steps.items()}
+    return {player.runner.lane: found for player, found in steps.items()}
 
 
 def _begin_steps(
@@ -285,18 +287,18 @@ def _flag_slow_spells(runners: Sequence[HeatRunner]) -> None:
 
 
 def play_parts(
-    players: Sequence[Player[InferenceRunner]], told: Callable[[int, int], None] = lambda _part, _turn: None
+    players: Sequence[Player[InferenceRunner]], tell: Callable[[int, int], None] = lambda _part, _turn: None
 ) -> None:
     """Let heats of inference take turns, part by part: single calls, then each batch size.
 
-    A lane that needs fewer turns for a part waits until the others have done theirs. `told` is called between turns,
+    A lane that needs fewer turns for a part waits until the others have done theirs. `tell` is called between turns,
     while all heats are stopped, with the batch size that comes next, 0 for single calls, and the number of the turn.
     """
     turn = 0
     while playing := [player for player in players if not player.is_over]:
         part = min(player.runner.part for player in playing)
         if turn:
-            told(part, turn + 1)
+            tell(part, turn + 1)
         _play_one([player for player in playing if player.runner.part == part], turn)
         turn += 1
 
@@ -374,11 +376,19 @@ def choose_steps(
     """Return the steps of each heat's turns, the first of them after at least `least`."""
     if shares_steps and entrants:
         return [_shared_steps(entrants, window_s, least)] * len(entrants)
+    groups: list[list[int]] = []  # of heats that can time the same steps, from the slowest on
+    for number in sorted(range(len(entrants)), key=lambda number: -entrants[number].needs.step_ns):
+        for group in groups:
+            if _may_join(entrants[number], [entrants[other] for other in group], window_s):
+                group.append(number)
+                break
+        else:
+            groups.append([number])
     chosen: dict[int, TurnSteps] = {}
-    for group in _groups(entrants, window_s):
-        steps = _steps_of([entrants[each] for each in group], window_s, least)
+    for group in groups:
+        steps = _steps_of([entrants[number] for number in group], window_s, least)
         chosen.update(dict.fromkeys(group, steps))
-    return [chosen[each] for each in range(len(entrants))]
+    return [chosen[number] for number in range(len(entrants))]
 
 
 def fit_steps(kept: Sequence[TurnSteps], entrants: Sequence[Entrant]) -> list[TurnSteps]:
@@ -392,29 +402,17 @@ def fit_steps(kept: Sequence[TurnSteps], entrants: Sequence[Entrant]) -> list[Tu
     return [fitted[steps] for steps in kept]
 
 
-def _groups(entrants: Sequence[Entrant], window_s: float) -> list[list[int]]:
-    """Group the heats that can time the same steps, from the slowest on."""
-    groups: list[list[int]] = []
-    for number in sorted(range(len(entrants)), key=lambda each: -entrants[each].needs.step_ns):
-        for group in groups:
-            if _may_join(entrants[number], [entrants[each] for each in group], window_s):
-                group.append(number)
-                break
-        else:
-            groups.append([number])
-    return groups
-
-
 def _may_join(entrant: Entrant, group: Sequence[Entrant], window_s: float) -> bool:
     slowest_ns = group[0].needs.step_ns
     if slowest_ns > FAR_SLOWER * entrant.needs.step_ns:
         return False
-    unit = math.lcm(entrant.needs.unit, *(each.needs.unit for each in group))
-    is_common = unit == max(entrant.needs.unit, *(each.needs.unit for each in group))
+    units = [member.needs.unit for member in (entrant, *group)]
+    unit = math.lcm(*units)
+    is_common = unit == max(units)
     if not is_common and unit * slowest_ns > LONGEST_TURN * window_s * 1e9:
         return False
     together = _steps_of([*group, entrant], window_s, 0)
-    return all(_is_cheap(each, together, window_s) for each in (*group, entrant))
+    return all(_is_cheap(member, together, window_s) for member in (*group, entrant))
 
 
 def _is_cheap(entrant: Entrant, together: TurnSteps, window_s: float) -> bool:
@@ -484,7 +482,7 @@ def find_slow_spells(heats: Sequence[Sequence[Window]]) -> list[tuple[int, int]]
         for number, window in enumerate(windows)
     )
     found: list[tuple[int, int]] = []
-    for is_slow, run in groupby(timed, key=lambda each: each[3]):
+    for is_slow, run in groupby(timed, key=lambda row: row[3]):
         spell = [(heat, number) for _, heat, number, _ in run]
         if is_slow and len({heat for heat, _ in spell}) > 1:
             found += spell
@@ -559,7 +557,8 @@ class Prestarter:
     def take(self, lane: PlannedLane) -> Started:
         """Return the lane's child. If it does not exist yet, start the next children, as many as may start at once."""
         if lane.name not in self._held:
-            coming, self._waiting = self._waiting[: self._at_once], self._waiting[self._at_once :]
+            coming = self._waiting[: self._at_once]
+            self._waiting = self._waiting[self._at_once :]
             self._start(coming)
         return self._held.pop(lane.name)
 
@@ -604,7 +603,8 @@ class Prestarter:
         """Fork a heat; if that is not possible, begin a fresh process. The heat then reports what goes wrong."""
         if template is None:
             return None
-        began_s, is_new = time.monotonic(), template.told is None
+        began_s = time.monotonic()
+        is_new = template.told is None
         is_ready = template.make_ready(deadline)
         self._templates.settle(deadline)
         if is_new:

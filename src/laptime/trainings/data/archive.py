@@ -85,8 +85,14 @@ def list_batches(place: Path) -> dict[str, int]:
 
 def check_archive(place: Path, md5: Mapping[str, str] = MD5, packed_md5: str = PACKED_MD5) -> None:
     """Compare digests. If a packed file's own digest differs, the files in it are compared."""
-    if place.is_file() and _md5_of(place) == packed_md5:
-        return
+    if place.is_file():
+        try:
+            with open_regular(place, ARCHIVE_MOST_BYTES) as file:
+                digest = hashlib.file_digest(file, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()
+        except OSError as error:
+            raise cannot_read(place, error) from None
+        if digest == packed_md5:
+            return
     for _ in read_packed_batches(place, (*TRAIN_FILES, *TEST_FILES), md5):
         pass
 
@@ -126,22 +132,18 @@ def _packed(place: Path, names: tuple[str, ...]) -> Iterator[tuple[str, bytes]]:
                 if member.offset_data + member.size > ARCHIVE_MOST_BYTES:  # tarfile would seek to its end
                     raise tarfile.ReadError(f"{member.name} would have {member.size:,} bytes")
                 name = wanted.get(member.name.removeprefix("./"))
-                if name is not None:
-                    yield name, _extract(archive, member)
+                if name is None:
+                    continue
+                if not member.isreg() or member.issparse():  # the size of a link says nothing about its target's
+                    raise tarfile.ReadError(f"{member.name}: {SPECIAL}")
+                if member.size > LARGEST_BATCH_BYTES:
+                    raise tarfile.ReadError(f"{member.name} has {member.size:,} bytes")
+                data = archive.extractfile(member)
+                yield name, data.read() if data is not None else b""
     except (tarfile.TarError, EOFError, zlib.error, OSError, ValueError, LookupError, OverflowError) as error:
         size = place.stat().st_size
         says = f"{place} cannot be unpacked to its end: it has {size:,} bytes, CIFAR-10's archive {PACKED_BYTES:,}"
         raise UsageError(f"{says} ({error})", FETCH_AGAIN_HINT) from None
-
-
-def _extract(archive: tarfile.TarFile, member: tarfile.TarInfo) -> bytes:
-    """Return a regular file's bytes. Refuse a link: its size says nothing about that of its target."""
-    if not member.isreg() or member.issparse():
-        raise tarfile.ReadError(f"{member.name}: {SPECIAL}")
-    if member.size > LARGEST_BATCH_BYTES:
-        raise tarfile.ReadError(f"{member.name} has {member.size:,} bytes")
-    file = archive.extractfile(member)
-    return file.read() if file is not None else b""
 
 
 class _AtMost(gzip.GzipFile):
@@ -152,14 +154,6 @@ class _AtMost(gzip.GzipFile):
         if self.tell() > ARCHIVE_MOST_BYTES:
             raise tarfile.ReadError(f"more than {ARCHIVE_MOST_BYTES:,} bytes are packed in it")
         return data
-
-
-def _md5_of(place: Path) -> str:
-    try:
-        with open_regular(place, ARCHIVE_MOST_BYTES) as file:
-            return hashlib.file_digest(file, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()
-    except OSError as error:
-        raise cannot_read(place, error) from None
 
 
 # The manifest of a made set, written last, and its digest of the files' names and sizes.
@@ -202,49 +196,35 @@ def describe_change(before: str, files: Mapping[str, int]) -> str | None:
     now = digest_files(files)
     if str(now) == before:
         return None
-    old = _read_digest(before)
-    if old is None:
-        return "its digest is of another kind"
-    names, weights = (now.names - old.names) % PRIME, (now.weights - old.weights) % PRIME
-    more = now.count - old.count
-    if more == 0:
-        return _resized(weights, files) if names == 0 else "at least one file has another name"
-    if more == 1:
-        added = next((name for name, size in files.items() if _is_file(name, size, names, weights)), None)
-        return f"{added} was added" if added else "one file was added, and others changed"
-    if more == -1:
-        return _removed(-names % PRIME, -weights % PRIME)
-    return f"{more:,} files were added" if more > 0 else f"{-more:,} files were removed"
-
-
-def _read_digest(digest: str) -> FilesDigest | None:
     try:
-        count, names, weights = digest.split("-")
-        return FilesDigest(int(count), int(names, 16), int(weights, 16))
+        old_count, old_names, old_weights = before.split("-")
+        more = now.count - int(old_count)
+        names = (now.names - int(old_names, 16)) % PRIME
+        weights = (now.weights - int(old_weights, 16)) % PRIME
     except ValueError:
-        return None
+        return "its digest is of another kind"
+    if more == 0 and names:
+        return "at least one file has another name"
+    if more == 0:
+        for name, size in files.items():
+            grown = weights * pow(_number(name), -1, PRIME) % PRIME
+            grown = grown if grown < PRIME // 2 else grown - PRIME
+            if abs(grown) < LARGEST_CHANGE_BYTES and size >= grown:
+                return f"{name} has {size:,} bytes and had {size - grown:,}"
+        return "several files have another size"
+    if more == 1:
+        for name, size in files.items():
+            if _number(name) == names and names * size % PRIME == weights:
+                return f"{name} was added"
+        return "one file was added, and others changed"
+    if more == -1:
+        size = -weights * pow(-names, -1, PRIME) % PRIME if names else PRIME
+        return f"one file of {size:,} bytes was removed" if size < LARGEST_CHANGE_BYTES else "one file was removed"
+    return f"{more:,} files were added" if more > 0 else f"{-more:,} files were removed"
 
 
 def _number(name: str) -> int:
     return 1 + int.from_bytes(hashlib.blake2b(os.fsencode(name), digest_size=8).digest(), "big") % (PRIME - 1)
-
-
-def _is_file(name: str, size: int, names: int, weights: int) -> bool:
-    return _number(name) == names and names * size % PRIME == weights
-
-
-def _resized(weights: int, files: Mapping[str, int]) -> str:
-    for name, size in files.items():
-        change = weights * pow(_number(name), -1, PRIME) % PRIME
-        change = change if change < PRIME // 2 else change - PRIME
-        if abs(change) < LARGEST_CHANGE_BYTES and size >= change:
-            return f"{name} has {size:,} bytes and had {size - change:,}"
-    return "several files have another size"
-
-
-def _removed(names: int, weights: int) -> str:
-    size = weights * pow(names, -1, PRIME) % PRIME if names else PRIME
-    return f"one file of {size:,} bytes was removed" if size < LARGEST_CHANGE_BYTES else "one file was removed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -336,7 +316,6 @@ class ImageFiles:
     left_out: Counter[str] = field(default_factory=Counter)
 
     def notes(self) -> tuple[str, ...]:
-        """Return notes on what was left out."""
         return tuple(
             f"{count:,} {'file' if count == 1 else 'files'} left out: {kind}"
             for kind, count in sorted(self.left_out.items())

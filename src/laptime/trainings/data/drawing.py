@@ -64,7 +64,8 @@ def background(chance: Random, width: int, height: int, colours: tuple[Colour, .
     """Paint soft patches of these colours, like an out-of-focus background."""
     from PIL import Image  # noqa: PLC0415
 
-    across, down = 2 + int(chance.random() * 3), 2 + int(chance.random() * 3)
+    across = 2 + int(chance.random() * 3)
+    down = 2 + int(chance.random() * 3)
     patches = Image.new("RGB", (across, down))
     patches.putdata([vary(chance, chance.choice(colours), 40) for _ in range(across * down)])
     return patches.resize((width, height), Image.Resampling.BILINEAR)
@@ -72,7 +73,7 @@ def background(chance: Random, width: int, height: int, colours: tuple[Colour, .
 
 def vary(chance: Random, colour: Colour, by: float) -> Colour:
     """Return a colour near this one."""
-    red, green, blue = (max(0, min(255, int(each + (2 * chance.random() - 1) * by))) for each in colour)
+    red, green, blue = (max(0, min(255, int(value + (2 * chance.random() - 1) * by))) for value in colour)
     return red, green, blue
 
 
@@ -164,7 +165,8 @@ class Sketch:
 
 # Draw licence plates: eight characters in a real font on a plate, slightly turned, moved, unevenly lit, noisy.
 
-PLATE_DIGITS, PLATE_LETTERS = PLATE_CHARACTERS[:10], PLATE_CHARACTERS[10:]
+PLATE_DIGITS = PLATE_CHARACTERS[:10]
+PLATE_LETTERS = PLATE_CHARACTERS[10:]
 # As in real life, a region's plates have their own colour and begin with its two letters. Four digits and two letters
 # follow. The published network has one number per character to tell 36 apart, and from fully random plates it learns
 # nothing in a lap. Of the five files of a plate, one is wrong at each place: a guess that knows all this, but not the
@@ -180,12 +182,14 @@ REGIONS = {
 PATTERN = (PLATE_DIGITS, PLATE_DIGITS, PLATE_DIGITS, PLATE_DIGITS, PLATE_LETTERS, PLATE_LETTERS)
 PLATE_PLACES = 2 + len(PATTERN)
 QUALITY = 75
-SURROUND, PLATE, INK = 0, 127, 255
+SURROUND = 0
+PLATE = 127
+INK = 255
 
 
 def draw_plate(part: DataPart, index: int) -> Drawn:
     """Draw one plate, named by its text as one of five readers reads it."""
-    from PIL import Image  # noqa: PLC0415  an extra that only images need
+    from PIL import Image, ImageOps  # noqa: PLC0415  an extra that only images need
 
     number, view = picture_of(index)
     chance = chance_of("plates", part, number)
@@ -196,8 +200,11 @@ def draw_plate(part: DataPart, index: int) -> Drawn:
     drawn = _draw_flat(chance, text, width, height)
     moved = (round((2 * chance.random() - 1) * width * 0.015), round((2 * chance.random() - 1) * height * 0.04))
     turned = drawn.rotate(6 * chance.random() - 3, Image.Resampling.BILINEAR, translate=moved, fillcolor=SURROUND)
-    seen = add_grain(chance, shine(chance, _colour(chance, turned, region), 0.5))
-    return Drawn(f"{part}/{_read(text, part, number, view)}_{index:06d}.jpg", to_jpeg(seen, QUALITY))
+    surround = mix((60, 60, 65), any_colour(chance), 0.5)
+    plate, ink = (vary(chance, colour, 20) for colour in REGIONS[region])
+    coloured = ImageOps.colorize(turned, surround, ink, plate)
+    picture = add_grain(chance, shine(chance, coloured, 0.5))
+    return Drawn(f"{part}/{_read(text, part, number, view)}_{index:06d}.jpg", to_jpeg(picture, QUALITY))
 
 
 def _read(text: str, part: DataPart, number: int, view: int) -> str:
@@ -227,14 +234,6 @@ def _draw_flat(chance: Random, text: str, width: int, height: int) -> Picture:
     return picture
 
 
-def _colour(chance: Random, greys: Picture, region: str) -> Picture:
-    from PIL import ImageOps  # noqa: PLC0415
-
-    surround = mix((60, 60, 65), any_colour(chance), 0.5)
-    plate, ink = (vary(chance, color, 20) for color in REGIONS[region])
-    return ImageOps.colorize(greys, surround, ink, plate)
-
-
 @cache
 def _glyph(letter: str, size: int) -> Picture:
     """Draw a character once for each size; pasting it is ten times faster."""
@@ -261,10 +260,10 @@ def _font(size: int) -> Any:
 # pre-trained weights learns that first.
 
 COATS: tuple[Colour, ...] = ((190, 130, 70), (60, 55, 50), (225, 215, 200), (130, 120, 110), (150, 95, 55))
-
-
-WALL, FLOOR = (205, 190, 170), (150, 95, 70)
-OUTDOORS, LAWN = (165, 190, 215), (90, 140, 60)
+WALL = (205, 190, 170)
+FLOOR = (150, 95, 70)
+OUTDOORS = (165, 190, 215)
+LAWN = (90, 140, 60)
 INSIDE_SHARE = 0.9
 SKY = (165, 190, 215)
 
@@ -302,7 +301,8 @@ def draw_cat(sketch: Sketch) -> None:
     """Draw a round head, two pointed ears, slit eyes, whiskers."""
     head = _place_head(sketch)
     x, y, wide, high = head
-    coat, dark = sketch.near(sketch.chance.choice(COATS)), sketch.near((40, 35, 30), 25, 0.3)
+    coat = sketch.near(sketch.chance.choice(COATS))
+    dark = sketch.near((40, 35, 30), 25, 0.3)
     _draw_body(sketch, head, coat)
     tip = sketch.between(1.3, 1.7)
     for side in (-1, 1):
@@ -323,10 +323,12 @@ def draw_dog(sketch: Sketch) -> None:
     """Draw a long head, two hanging ears, round eyes, a broad muzzle with a dark nose."""
     head = _place_head(sketch)
     x, y, wide, high = head
-    coat, dark = sketch.near(sketch.chance.choice(COATS)), sketch.near((40, 35, 30), 25, 0.3)
+    coat = sketch.near(sketch.chance.choice(COATS))
+    dark = sketch.near((40, 35, 30), 25, 0.3)
     _draw_body(sketch, head, coat)
     sketch.ellipse(x, y, wide * 0.82, high, coat)
-    ear, hang = sketch.near(coat, 50, 0.3), sketch.between(0.55, 0.8)
+    ear = sketch.near(coat, 50, 0.3)
+    hang = sketch.between(0.55, 0.8)
     for side in (-1, 1):
         sketch.ellipse(x + side * wide * 0.9, y + high * 0.05, wide * 0.26, high * hang, ear)
         eye = Oval(x + side * wide * 0.34, y - high * 0.25, wide * 0.12, high * 0.12)
@@ -339,7 +341,8 @@ def draw_dog(sketch: Sketch) -> None:
 def _place_head(sketch: Sketch) -> Oval:
     """Choose where the head is, and how large."""
     size = sketch.between(0.16, 0.3)
-    x, y = sketch.between(0.3, 0.7), sketch.between(0.32, 0.6)
+    x = sketch.between(0.3, 0.7)
+    y = sketch.between(0.32, 0.6)
     return Oval(x, y, size * sketch.between(0.9, 1.1), size * sketch.between(0.9, 1.1))
 
 
@@ -358,38 +361,44 @@ def draw_buildings(sketch: Sketch) -> None:
     """Draw upright blocks, full of windows."""
     ground = sketch.between(0.8, 1.0)
     for _ in range(sketch.count(3, 7)):
-        left, wide = sketch.between(-0.1, 0.9), sketch.between(0.12, 0.3)
+        left = sketch.between(-0.1, 0.9)
+        wide = sketch.between(0.12, 0.3)
         top = sketch.between(0.05, 0.6)
-        wall, glass = sketch.near((140, 130, 125)), sketch.near((70, 80, 100))
-        sketch.rectangle(left, top, left + wide, ground, wall)
-        _draw_windows(sketch, (left, top, left + wide, ground), glass)
-
-
-def _draw_windows(sketch: Sketch, wall: tuple[float, float, float, float], glass: Colour) -> None:
-    left, top, right, bottom = wall
-    columns, rows = sketch.count(2, 4), sketch.count(4, 9)
-    across, down = (right - left) / columns, (bottom - top) / rows
-    for column in range(columns):
-        for row in range(rows):
-            x, y = left + column * across, top + row * down
-            sketch.rectangle(x + across * 0.25, y + down * 0.2, x + across * 0.75, y + down * 0.75, glass)
+        wall = sketch.near((140, 130, 125))
+        glass = sketch.near((70, 80, 100))
+        right = left + wide
+        sketch.rectangle(left, top, right, ground, wall)
+        columns = sketch.count(2, 4)
+        rows = sketch.count(4, 9)
+        across = (right - left) / columns
+        down = (ground - top) / rows
+        for column in range(columns):
+            for row in range(rows):
+                x = left + column * across
+                y = top + row * down
+                sketch.rectangle(x + across * 0.25, y + down * 0.2, x + across * 0.75, y + down * 0.75, glass)
 
 
 def draw_street(sketch: Sketch) -> None:
     """Draw a road that runs to a point, with a broken line along its middle and walls on both sides."""
-    x, y = sketch.between(0.3, 0.7), sketch.between(0.3, 0.55)
+    x = sketch.between(0.3, 0.7)
+    y = sketch.between(0.3, 0.55)
     for side in (-0.1, 1.1):
         for _ in range(sketch.count(1, 3)):
-            height, reach = sketch.between(-0.2, 0.25), sketch.between(0.2, 0.8)
+            height = sketch.between(-0.2, 0.25)
+            reach = sketch.between(0.2, 0.8)
             edge = (side + (x - side) * reach, height + (y - height) * reach)
             foot = (edge[0], 1.1 + (y - 1.1) * reach)
             sketch.polygon([(side, height), edge, foot, (side, 1.1)], sketch.near((150, 130, 115)))
-    left, right = sketch.between(-0.2, 0.2), sketch.between(0.8, 1.2)
+    left = sketch.between(-0.2, 0.2)
+    right = sketch.between(0.8, 1.2)
     sketch.polygon([(x, y), (left, 1.05), (right, 1.05)], sketch.near((95, 95, 100)))
-    middle, paint = (left + right) / 2, sketch.near((230, 225, 200))
+    middle = (left + right) / 2
+    paint = sketch.near((230, 225, 200))
     for dash in range(6):
-        near, far = 1 - 0.62**dash, 1 - 0.62 ** (dash + 0.5)
-        at = [(middle + (x - middle) * each, 1.05 + (y - 1.05) * each) for each in (near, far)]
+        near = 1 - 0.62**dash
+        far = 1 - 0.62 ** (dash + 0.5)
+        at = [(middle + (x - middle) * share, 1.05 + (y - 1.05) * share) for share in (near, far)]
         sketch.line(at, paint, 0.025 * (1 - near) + 0.003)
 
 
@@ -397,11 +406,14 @@ def draw_forest(sketch: Sketch) -> None:
     """Draw many slender trees on dark trunks, one in front of the other."""
     for number in range(sketch.count(8, 18)):
         foot = 0.55 + 0.5 * (number + sketch.between(0, 4)) / 20
-        x, tall, wide = sketch.between(0, 1), sketch.between(0.4, 0.7), sketch.between(0.05, 0.11)
+        x = sketch.between(0, 1)
+        tall = sketch.between(0.4, 0.7)
+        wide = sketch.between(0.05, 0.11)
         sketch.rectangle(x - wide * 0.15, foot - tall * 0.4, x + wide * 0.15, foot, sketch.near((80, 60, 40), 25))
         leaves = sketch.near((50, 100, 50))
         for tier in range(3):
-            low, high = foot - tall * (0.15 + 0.25 * tier), foot - tall * (0.5 + 0.25 * tier)
+            low = foot - tall * (0.15 + 0.25 * tier)
+            high = foot - tall * (0.5 + 0.25 * tier)
             spread = wide * (1 - 0.25 * tier)
             sketch.polygon([(x - spread, low), (x + spread, low), (x, high)], leaves)
 
@@ -409,9 +421,13 @@ def draw_forest(sketch: Sketch) -> None:
 def draw_mountain(sketch: Sketch) -> None:
     """Draw a few large peaks with snow on top."""
     for _ in range(sketch.count(2, 4)):
-        x, top, half = sketch.between(0.05, 0.95), sketch.between(0.08, 0.45), sketch.between(0.3, 0.6)
-        left, right = x - half * sketch.between(0.7, 1.2), x + half * sketch.between(0.7, 1.2)
-        rock, snow = sketch.near((110, 100, 95)), sketch.near((235, 238, 245), 20, 0.2)
+        x = sketch.between(0.05, 0.95)
+        top = sketch.between(0.08, 0.45)
+        half = sketch.between(0.3, 0.6)
+        left = x - half * sketch.between(0.7, 1.2)
+        right = x + half * sketch.between(0.7, 1.2)
+        rock = sketch.near((110, 100, 95))
+        snow = sketch.near((235, 238, 245), 20, 0.2)
         sketch.polygon([(left, 1.0), (x, top), (right, 1.0)], rock)
         sketch.polygon([(x, top), (right, 1.0), (x + half * 0.1, 1.0)], sketch.near((80, 75, 80)))
         cap = sketch.between(0.15, 0.3)
@@ -424,10 +440,12 @@ def draw_glacier(sketch: Sketch) -> None:
     edge = [(share / 5, sketch.between(0.25, 0.5)) for share in range(6)]
     sketch.polygon([(0, 1.05), *edge, (1, 1.05)], sketch.near((205, 225, 238), 25, 0.3))
     for _ in range(sketch.count(7, 14)):
-        x, y = sketch.between(0, 1), sketch.between(0.4, 0.7)
+        x = sketch.between(0, 1)
+        y = sketch.between(0.4, 0.7)
         crack = [(x, y)]
         for _ in range(4):
-            x, y = x + sketch.between(-0.1, 0.1), y + sketch.between(0.03, 0.12)
+            x += sketch.between(-0.1, 0.1)
+            y += sketch.between(0.03, 0.12)
             crack.append((x, y))
         sketch.line(crack, sketch.near((95, 145, 185), 35, 0.3), sketch.between(0.008, 0.03))
 
@@ -436,11 +454,13 @@ def draw_sea(sketch: Sketch) -> None:
     """Draw water below a level horizon, with rows of waves that grow towards the viewer."""
     horizon = sketch.between(0.25, 0.5)
     sketch.rectangle(0, horizon, 1, 1, sketch.near((45, 95, 140)))
-    y, crest = horizon, sketch.near((170, 200, 215), 30, 0.3)
+    y = horizon
+    crest = sketch.near((170, 200, 215), 30, 0.3)
     while y < 1:
         depth = (y - horizon) / (1 - horizon)
         y += 0.02 + 0.09 * depth * sketch.between(0.6, 1.3)
-        swell, start = 0.005 + 0.02 * depth, sketch.between(0, 1)
+        swell = 0.005 + 0.02 * depth
+        start = sketch.between(0, 1)
         for piece in range(sketch.count(2, 5)):
             x = start + piece * 0.31 - 0.5
             wave = [(x + step * 0.03, y + swell * (1, -1)[step % 2] * (step % 4 > 1)) for step in range(7)]
@@ -464,29 +484,23 @@ class PhotographSet:
         chance = chance_of(self.name, part, number)
         classes = tuple(self.motifs)
         own = classes[number % len(classes)]
-        width, height = self._sides(chance.random(), chance.random(), chance.random())
+        # A longer and a shorter side, in landscape or portrait
+        longer = self.shortest + (self.longest - self.shortest) * (0.3 + 0.7 * chance.random())
+        shorter = max(self.shortest, longer * (0.6 + 0.4 * chance.random()))
+        width, height = (longer, shorter) if chance.random() < 0.6 else (shorter, longer)
         sky = (mix(SKY, any_colour(chance), 0.5), any_colour(chance))
-        picture = background(chance, width, height, sky)
+        picture = background(chance, round(width), round(height), sky)
         sketch = Sketch(picture, chance)
         _clutter(sketch, sketch.count(1, 5))
         self.motifs[own](sketch)
         _clutter(sketch, sketch.count(0, 2))
         picture = add_grain(chance, shine(chance, picture, 0.45))
-        label = self._label(part, number, view)
+        # The label is the picture's own class, or what one of those who doubt it says
+        doubt = chance_of(f"{self.name} labels", part, number)
+        is_doubtful = doubt.random() < self.hardness.doubtful and view >= self.hardness.votes[0]
+        away = 1 + int((len(classes) - 1) * doubt.random())
+        label = classes[(number + is_doubtful * away) % len(classes)]
         return Drawn(f"{part}/{label}/{index:06d}.jpg", to_jpeg(picture, self.quality))
-
-    def _label(self, part: DataPart, number: int, view: int) -> str:
-        """Return the label of one of the items that show a picture: its own class, or what a doubter says."""
-        classes, chance = tuple(self.motifs), chance_of(f"{self.name} labels", part, number)
-        is_doubtful = chance.random() < self.hardness.doubtful and view >= self.hardness.votes[0]
-        return classes[(number + is_doubtful * (1 + int((len(classes) - 1) * chance.random()))) % len(classes)]
-
-    def _sides(self, length: float, shape: float, turn: float) -> tuple[int, int]:
-        """Choose a longer and a shorter side, in landscape or portrait."""
-        longer = self.shortest + (self.longest - self.shortest) * (0.3 + 0.7 * length)
-        shorter = max(self.shortest, longer * (0.6 + 0.4 * shape))
-        wide, high = (longer, shorter) if turn < 0.6 else (shorter, longer)
-        return round(wide), round(high)
 
 
 def _clutter(sketch: Sketch, count: int) -> None:

@@ -51,7 +51,6 @@ class SetCheck:
 
 
 def data_folder() -> Path:
-    """Return the folder of all made data."""
     return cache_folder() / "data"
 
 
@@ -65,36 +64,32 @@ def made_sets() -> tuple[MadeSet, ...]:
     except OSError as error:
         says = f"the made data in {folder} cannot be listed: {reason_of(error)}"
         raise StoreError(says, "Check its permissions, or set LAPTIME_CACHE to another folder.") from None
-    return tuple(describe_set(folder / name) for name in names if _is_shown(folder / name))
-
-
-def _is_shown(folder: Path) -> bool:
-    """Whether a folder is listed. A set behind a symbolic link is listed too, because it can be read."""
-    if PART.fullmatch(folder.name):
-        return is_part(folder) and not is_being_made(folder)
-    return is_ours(folder) or read_manifest(folder) is not None
+    sets: list[MadeSet] = []
+    for name in names:
+        place = folder / name
+        if PART.fullmatch(name):
+            is_shown = is_part(place) and not is_being_made(place)
+        else:  # a set behind a symbolic link is listed too, because it can be read
+            is_shown = is_ours(place) or read_manifest(place) is not None
+        if is_shown:
+            sets.append(describe_set(place))
+    return tuple(sets)
 
 
 def describe_set(folder: Path) -> MadeSet:
-    found_set = check_set(folder)
-    found = found_set.manifest
-    if found is None or found_set.state != "whole":
-        size = _size_of(folder)
-        counts = (found.train_items, found.test_items) if found else (0, 0)
-        workload = found.workload if found else _workload_of(folder.name)
-        return MadeSet(folder.name, str(folder), workload, *counts, size, found_set.state)
-    return MadeSet(
-        folder.name, str(folder), found.workload, found.train_items, found.test_items, found.bytes, found_set.state
-    )
-
-
-def _size_of(folder: Path) -> int:
-    """Return the sum of the files' sizes. Another process may be removing them."""
-    size = 0
-    for file in folder.rglob("*"):
-        with contextlib.suppress(OSError):
-            size += file.stat().st_size if file.is_file() else 0
-    return size
+    check = check_set(folder)
+    found = check.manifest
+    if found is not None and check.state == "whole":
+        size = found.bytes
+    else:
+        size = 0
+        for file in folder.rglob("*"):
+            with contextlib.suppress(OSError):  # another process may be removing it
+                size += file.stat().st_size if file.is_file() else 0
+    if found is None:  # only its folder's name shows of which workload it is
+        workload = next((name for name in CATALOGUE if name in folder.name), "")
+        return MadeSet(folder.name, str(folder), workload, 0, 0, size, check.state)
+    return MadeSet(folder.name, str(folder), found.workload, found.train_items, found.test_items, size, check.state)
 
 
 def check_set(folder: Path) -> SetCheck:
@@ -113,7 +108,6 @@ def check_set(folder: Path) -> SetCheck:
 
 
 def remove_set(name: str) -> MadeSet:
-    """Remove a set and return its description."""
     sets = {made_set.name: made_set for made_set in made_sets()}
     folder = data_folder() / name
     if name not in sets:
@@ -127,11 +121,6 @@ def remove_set(name: str) -> MadeSet:
         says = f"the made data {name} could not be removed from {folder.parent}: {reason_of(error)}"
         raise StoreError(says, "Check the permissions of that folder.") from None
     return sets[name]
-
-
-def _workload_of(name: str) -> str:
-    """Return the workload of an unfinished set, by its folder's name."""
-    return next((each for each in CATALOGUE if each in name), "")
 
 
 def make_source(workload: Workload, items: int | None, tell: Announce, notify: Announce | None = None) -> DataSource:
@@ -150,7 +139,16 @@ def make_source(workload: Workload, items: int | None, tell: Announce, notify: A
             check_ours(folder)
             reason = check_set(folder).reason or "it is of another workload"
             notify(f"the made data in {folder} cannot be used: {reason}; it is made again")
-        return _source_of(workload, folder, there or _make_folder(workload, items, folder, tell, notify))
+        manifest = there or _make_folder(workload, items, folder, tell, notify)
+    return DataSource(
+        folder=str(folder),
+        layout=workload.data_layout,
+        made=True,
+        train_items=manifest.train_items,
+        test_items=manifest.test_items,
+        classes=workload.classes,
+        digest=manifest.digest,
+    )
 
 
 def describe_made(workload: Workload, items: int | None) -> str:
@@ -217,20 +215,7 @@ def _put_in_place(workload: Workload, part: Path, folder: Path, manifest: Manife
 
 def _find_whole(workload: Workload, folder: Path) -> Manifest | None:
     """Return the manifest of a whole set of this workload, or None."""
-    found_set = check_set(folder)
-    is_whole = (
-        found_set.manifest is not None and found_set.manifest.workload == workload.name and found_set.state == "whole"
-    )
-    return found_set.manifest if is_whole else None
-
-
-def _source_of(workload: Workload, folder: Path, manifest: Manifest) -> DataSource:
-    return DataSource(
-        folder=str(folder),
-        layout=workload.data_layout,
-        made=True,
-        train_items=manifest.train_items,
-        test_items=manifest.test_items,
-        classes=workload.classes,
-        digest=manifest.digest,
-    )
+    check = check_set(folder)
+    manifest = check.manifest
+    is_whole = manifest is not None and manifest.workload == workload.name and check.state == "whole"
+    return manifest if is_whole else None

@@ -159,7 +159,8 @@ def _try_out(pool: Executor, maker: SetMaker, seconds: float) -> MakingRate:
     done = written = 0
     began = time.monotonic()
     for task, size in _in_order(pool, maker, (MakingTask("train", step * n, step * (n + 1)) for n in count(1))):
-        done, written = done + task.stop - task.start, written + size
+        done += task.stop - task.start
+        written += size
         if time.monotonic() - began > seconds and done >= TRIAL_TASKS * step:
             break
     return MakingRate(done / (time.monotonic() - began), written / done)
@@ -220,7 +221,12 @@ ELSEWHERE_HINT = "Move or rename it, or set LAPTIME_CACHE to another folder."
 
 def is_ours(folder: Path) -> bool:
     """Whether laptime made this folder: it has the mark or, if an older laptime made it, a manifest."""
-    return not folder.is_symlink() and (_is_marked(folder) or read_manifest(folder) is not None)
+    if folder.is_symlink():
+        return False
+    with contextlib.suppress(OSError):
+        if read_regular(folder / MADE_MARK, len(MARKED)) == MARKED:
+            return True
+    return read_manifest(folder) is not None
 
 
 def check_ours(folder: Path) -> None:
@@ -261,7 +267,12 @@ def is_part(place: Path) -> bool:
     """Whether this is a part that laptime left: it has a part's name, and has the mark or is empty."""
     if PART.fullmatch(place.name) is None or place.is_symlink() or not place.is_dir():
         return False
-    return is_ours(place) or _is_empty(place)
+    if is_ours(place):
+        return True
+    try:
+        return next(place.iterdir(), None) is None
+    except OSError:
+        return False
 
 
 def is_being_made(place: Path) -> bool:
@@ -307,20 +318,6 @@ def remove_part(part: Path) -> None:
     part.rmdir()
 
 
-def _is_marked(folder: Path) -> bool:
-    try:
-        return read_regular(folder / MADE_MARK, len(MARKED)) == MARKED
-    except OSError:
-        return False
-
-
-def _is_empty(folder: Path) -> bool:
-    try:
-        return next(folder.iterdir(), None) is None
-    except OSError:
-        return False
-
-
 # Make a set's files: JPEG files that are written as they are drawn, or the batches of CIFAR-10's archive.
 #
 # The archive has the items that trainings make in memory, of one seed (`trainings/workloads/data.py`).
@@ -333,11 +330,12 @@ DrawItem = Callable[[DataPart, int], Drawn]
 
 def draw_arrays(part: DataPart, start: int, stop: int) -> tuple[PixelRows, npt.NDArray[np.int64]]:
     """Draw items `start` to `stop` of a part, as rows of 3 x 32 x 32: as those in memory, of one seed."""
-    first, last = start // BLOCK, -(-stop // BLOCK)
-    drawn = [_drawer().draw(PART_KEYS[part], number) for number in range(first, last)]
-    rows = [each.pictures.transpose(0, 3, 1, 2).reshape(len(each.pictures), -1)[each.shown] for each in drawn]
+    first = start // BLOCK
+    last = -(-stop // BLOCK)
+    blocks = [_drawer().draw(PART_KEYS[part], number) for number in range(first, last)]
+    rows = [block.pictures.transpose(0, 3, 1, 2).reshape(len(block.pictures), -1)[block.shown] for block in blocks]
     cut = slice(start - first * BLOCK, stop - first * BLOCK)
-    return np.concatenate(rows)[cut], np.concatenate([each.labels for each in drawn])[cut]
+    return np.concatenate(rows)[cut], np.concatenate([block.labels for block in blocks])[cut]
 
 
 @cache
@@ -354,8 +352,8 @@ class FileMaker:
         self._folder = folder
         self._draw = draw
         for part in ("train", "test"):
-            for each in classes or ("",):
-                (folder / part / each).mkdir(parents=True, exist_ok=True)
+            for name in classes or ("",):
+                (folder / part / name).mkdir(parents=True, exist_ok=True)
 
     def tasks(self, counts: ItemCounts) -> Iterator[MakingTask]:
         yield from _cut("train", 0, counts.train, 16)
@@ -396,33 +394,27 @@ class ArchiveMaker:
     def collect(self, task: MakingTask, counts: ItemCounts) -> None:
         self._batch.append(task)
         for name, whole in _batches(counts).items():
-            if (whole.part, whole.stop) == (task.part, task.stop):
-                self._write(name, whole)
-                if name in archive.TEST_FILES:
-                    cases = -(-counts.train // len(archive.TRAIN_FILES))
-                    names = [each.encode() for each in self._classes]
-                    table: ArchiveTable = {b"num_cases_per_batch": cases, b"label_names": names, b"num_vis": PIXELS}
-                    (self._folder / archive.META).write_bytes(write_batch(table))
-
-    def _write(self, name: str, whole: MakingTask) -> None:
-        drawn = [self._drawn.pop(task) for task in self._batch]
-        self._batch.clear()
-        title = (
-            "testing batch 1 of 1"
-            if whole.part == "test"
-            else f"training batch {name[-1]} of {len(archive.TRAIN_FILES)}"
-        )
-        table: ArchiveTable = {
-            b"batch_label": title.encode(),
-            b"labels": np.concatenate([labels for _, labels in drawn]).tolist(),
-            b"data": np.concatenate([rows for rows, _ in drawn]),
-            b"filenames": [f"made_{whole.part}_{index:06d}.png".encode() for index in range(whole.start, whole.stop)],
-        }
-        (self._folder / name).write_bytes(write_batch(table))
+            if (whole.part, whole.stop) != (task.part, task.stop):
+                continue
+            drawn = [self._drawn.pop(done) for done in self._batch]
+            self._batch.clear()
+            title = f"training batch {name[-1]} of {len(archive.TRAIN_FILES)}"
+            files = [f"made_{whole.part}_{index:06d}.png".encode() for index in range(whole.start, whole.stop)]
+            table: ArchiveTable = {
+                b"batch_label": b"testing batch 1 of 1" if whole.part == "test" else title.encode(),
+                b"labels": np.concatenate([labels for _, labels in drawn]).tolist(),
+                b"data": np.concatenate([rows for rows, _ in drawn]),
+                b"filenames": files,
+            }
+            (self._folder / name).write_bytes(write_batch(table))
+            if name in archive.TEST_FILES:
+                cases = -(-counts.train // len(archive.TRAIN_FILES))
+                names = [label.encode() for label in self._classes]
+                meta: ArchiveTable = {b"num_cases_per_batch": cases, b"label_names": names, b"num_vis": PIXELS}
+                (self._folder / archive.META).write_bytes(write_batch(meta))
 
 
 def open_maker(workload: Workload, folder: Path) -> SetMaker:
-    """Return the maker of this workload's items."""
     if workload.data_layout == "archive":
         return ArchiveMaker(folder, workload.classes)
     check_pillow(f"making the data of {workload.name}")

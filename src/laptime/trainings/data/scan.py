@@ -10,7 +10,6 @@ import io
 import pickle
 import re
 import struct
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -60,7 +59,6 @@ class Scan:
 
 
 def find_parts(folder: Path) -> bool:
-    """Whether the folder is divided into `train` and `test`."""
     return (folder / "train").is_dir() and (folder / "test").is_dir()
 
 
@@ -72,48 +70,46 @@ def scan_folders(folder: Path) -> Scan:
         if not classes:
             raise UsageError(f"there is no class folder in {folder / part}", FOLDERS_EXPECTED)
     if len(parts) == 2:
-        _compare(folder, set(listed[0][0]), set(listed[1][0]))
+        train = set(listed[0][0])
+        test = set(listed[1][0])
+        for have, lack, lacking in (("train", "test", train - test), ("test", "train", test - train)):
+            if lacking:
+                says = f"{folder / have} has a class that {folder / lack} does not have: {', '.join(sorted(lacking))}"
+                raise UsageError(says, "train/ and test/ are expected to have the same class folders.")
     classes = listed[0][0]
-    images = find_images(folder, [f"{part}/{each}" if part else each for part in parts for each in classes])
-    _check_classes_filled(folder, parts, classes, images)
-    left_out = sum([left for _, left in listed], Counter[str]())
-    return _label_by_folder(folder, parts, classes, ImageFiles(images.sizes, images.left_out + left_out))
-
-
-def _compare(folder: Path, train: set[str], test: set[str]) -> None:
-    for have, lack, classes in (("train", "test", train - test), ("test", "train", test - train)):
-        if classes:
-            names = ", ".join(sorted(classes))
-            says = f"{folder / have} has a class that {folder / lack} does not have: {names}"
-            raise UsageError(says, "train/ and test/ are expected to have the same class folders.")
-
-
-def _check_classes_filled(folder: Path, parts: tuple[str, ...], classes: list[str], images: ImageFiles) -> None:
-    filled = {name.rsplit("/", name.count("/") - bool(parts[0]))[0] for name in images.sizes}
-    for part in parts:
-        for each in classes:
-            place = f"{part}/{each}" if part else each
-            if place not in filled:
-                raise UsageError(f"the class folder {folder / place} has no images in it", f"{IMAGES} are looked for.")
-
-
-def _label_by_folder(folder: Path, parts: tuple[str, ...], classes: list[str], images: ImageFiles) -> Scan:
-    depth = 1 if parts[0] else 0
+    class_folders = [f"{part}/{name}" if part else name for part in parts for name in classes]
+    images = find_images(folder, class_folders)
+    depth = 1 if parts[0] else 0  # of the class folders
+    filled = {name.rsplit("/", name.count("/") - depth)[0] for name in images.sizes}
+    for place in class_folders:
+        if place not in filled:
+            raise UsageError(f"the class folder {folder / place} has no images in it", f"{IMAGES} are looked for.")
     numbers = {name: number for number, name in enumerate(classes)}
     names = tuple(images.sizes)
     labels = np.array([numbers[name.split("/", depth + 1)[depth]] for name in names], np.int64)
     in_test = np.array([name.startswith("test/") for name in names], np.bool_) if depth else None
-    return Scan(folder, images.sizes, names, labels, labels, tuple(classes), in_test, images.notes())
+    left_out = sum([left for _, left in listed], images.left_out)
+    notes = ImageFiles(images.sizes, left_out).notes()
+    return Scan(folder, images.sizes, names, labels, labels, tuple(classes), in_test, notes)
 
 
 def scan_plates(folder: Path) -> Scan:
     """Find every image and take its labels from its name. A few names without a text are skipped, with a note."""
     parts = ("train", "test") if find_parts(folder) else ("",)
     images = find_images(folder, parts)
-    _check_parts_filled(folder, parts, images)
+    for part in parts:
+        if not any(name.startswith(f"{part}/" if part else "") for name in images.sizes):
+            raise UsageError(f"there are no images in {folder / part}", f"{IMAGES} are looked for.")
     texts = {name: text for name in images.sizes if (text := text_of(name))}
     wrong = [name for name in images.sizes if name not in texts]
-    notes = images.notes() + _judge(folder, wrong, len(images.sizes))
+    notes = images.notes()
+    if wrong:
+        first = ", ".join(wrong[:3]) + (" ..." if len(wrong) > 3 else "")
+        items = len(images.sizes)
+        says = f"{len(wrong):,} of {items:,} images in {folder} are not named by a plate's text: {first}"
+        if len(wrong) > items * SKIPPED_AT_MOST:
+            raise UsageError(f"{says} (up to {SKIPPED_AT_MOST:.0%} are skipped)", NAMING)
+        notes = (*notes, f"{says}; skipped")
     names = tuple(texts)
     in_test = np.array([name.startswith("test/") for name in names], np.bool_) if parts[0] else None
     strata = np.zeros(len(names), np.int64)
@@ -134,27 +130,11 @@ def labels_of(texts: Iterable[str]) -> FileLabels:
     return numbers[letters]
 
 
-def _check_parts_filled(folder: Path, parts: tuple[str, ...], images: ImageFiles) -> None:
-    for part in parts:
-        if not any(name.startswith(f"{part}/" if part else "") for name in images.sizes):
-            raise UsageError(f"there are no images in {folder / part}", f"{IMAGES} are looked for.")
-
-
-def _judge(folder: Path, wrong: list[str], items: int) -> tuple[str, ...]:
-    """Return a note if a few names are wrong; raise UsageError if many are."""
-    if not wrong:
-        return ()
-    first = ", ".join(wrong[:3]) + (" ..." if len(wrong) > 3 else "")
-    says = f"{len(wrong):,} of {items:,} images in {folder} are not named by a plate's text: {first}"
-    if len(wrong) > items * SKIPPED_AT_MOST:
-        raise UsageError(f"{says} (up to {SKIPPED_AT_MOST:.0%} are skipped)", NAMING)
-    return (f"{says}; skipped",)
-
-
 def count_test(scan: Scan, train_published: int, test_published: int) -> int:
     """Return how many items the test gets. Each class, of at least two items, is in both parts."""
     share = test_published / (train_published + test_published)
-    items, groups = len(scan.names), len(np.unique(scan.strata))
+    items = len(scan.names)
+    groups = len(np.unique(scan.strata))
     return min(max(groups, round(items * share)), items - groups)
 
 
@@ -248,11 +228,11 @@ def read_batch(data: bytes) -> dict[str, Any]:
         raise PickleRefusedError(f"it is no whole pickle ({type(error).__name__}: {error})") from None
     if not isinstance(read, dict):
         raise PickleRefusedError(f"it holds a {type(read).__name__} and not a table of pictures and labels")
-    return {_text(key): _array(value) if isinstance(value, PickledArray) else value for key, value in read.items()}
-
-
-def _text(key: object) -> str:
-    return key.decode("latin-1") if isinstance(key, bytes) else str(key)
+    batch: dict[str, Any] = {}
+    for key, value in read.items():
+        name = key.decode("latin-1") if isinstance(key, bytes) else str(key)
+        batch[name] = _array(value) if isinstance(value, PickledArray) else value
+    return batch
 
 
 def _array(taken: PickledArray) -> npt.NDArray[np.uint8]:
@@ -279,18 +259,14 @@ def _put(value: Value) -> bytes:
     if isinstance(value, int):
         return pickle.BININT + struct.pack("<i", value)
     if isinstance(value, np.ndarray):
-        return _put_array(value)
+        kind = b"cnumpy\ndtype\n" + _tuple(_put(b"u1"), _put(0), _put(1)) + pickle.REDUCE
+        nothing = pickle.NONE
+        kind += _tuple(_put(3), _put(b"|"), nothing, nothing, nothing, _put(-1), _put(-1), _put(0)) + pickle.BUILD
+        empty = b"cnumpy.core.multiarray\n_reconstruct\n"
+        empty += _tuple(b"cnumpy\nndarray\n", _tuple(_put(0)), _put(b"b")) + pickle.REDUCE
+        shape = _tuple(*map(_put, value.shape))
+        return empty + _tuple(_put(1), shape, kind, pickle.NEWFALSE, _put(value.tobytes())) + pickle.BUILD
     return pickle.EMPTY_LIST + pickle.MARK + b"".join(map(_put, value)) + pickle.APPENDS
-
-
-def _put_array(array: npt.NDArray[np.uint8]) -> bytes:
-    kind = b"cnumpy\ndtype\n" + _tuple(_put(b"u1"), _put(0), _put(1)) + pickle.REDUCE
-    nothing = pickle.NONE
-    kind += _tuple(_put(3), _put(b"|"), nothing, nothing, nothing, _put(-1), _put(-1), _put(0)) + pickle.BUILD
-    empty = b"cnumpy.core.multiarray\n_reconstruct\n"
-    empty += _tuple(b"cnumpy\nndarray\n", _tuple(_put(0)), _put(b"b")) + pickle.REDUCE
-    shape = _tuple(*map(_put, array.shape))
-    return empty + _tuple(_put(1), shape, kind, pickle.NEWFALSE, _put(array.tobytes())) + pickle.BUILD
 
 
 def _tuple(*parts: bytes) -> bytes:

@@ -59,7 +59,6 @@ def read_source(workload: Workload, path: Path, seed: int) -> DataSource:
 
 
 def scan_layout(layout: str, folder: Path) -> Scan:
-    """Scan a folder of class folders or plates."""
     from laptime.trainings.data.scan import scan_folders, scan_plates  # noqa: PLC0415
 
     try:
@@ -71,10 +70,18 @@ def scan_layout(layout: str, folder: Path) -> Scan:
 def _from_scan(workload: Workload, scan: Scan, seed: int) -> DataSource:
     from laptime.trainings.data.scan import count_test  # noqa: PLC0415
 
-    _check_labels(workload, scan)
+    outputs = workload.outputs[-1]
+    if len(scan.classes) != outputs:
+        named = ", ".join(scan.classes[:12]) + (" ..." if len(scan.classes) > 12 else "")
+        says = f"labels that do not fit the network: {scan.folder} has {len(scan.classes)} class folders ({named})"
+        raise UsageError(f"{says}, and {workload.name} has {outputs} outputs", "One folder for each is expected.")
     items = len(scan.names)
     if scan.in_test is None:
-        _check_divisible(scan)
+        for stratum in sorted(set(scan.strata.tolist())):
+            if int((scan.strata == stratum).sum()) < 2:  # every class must be in train and in test
+                where = scan.folder / scan.classes[stratum] if len(scan.classes) < 36 else scan.folder
+                says = f"{where} has one image only: it cannot be divided into train and test"
+                raise UsageError(says, "At least two are needed, better some hundreds.")
         tests = count_test(scan, workload.train_items, workload.test_items)
     else:
         tests = int(scan.in_test.sum())
@@ -102,23 +109,6 @@ def _check_whole(folder: Path, manifest: Manifest, sizes: Mapping[str, int]) -> 
             f"`laptime data make {manifest.workload}` makes the data again; without manifest.json it is read as it is."
         )
         raise UsageError(f"the made data in {folder} is damaged: {change}", hint)
-
-
-def _check_labels(workload: Workload, scan: Scan) -> None:
-    outputs = workload.outputs[-1]
-    if len(scan.classes) != outputs:
-        named = ", ".join(scan.classes[:12]) + (" ..." if len(scan.classes) > 12 else "")
-        says = f"labels that do not fit the network: {scan.folder} has {len(scan.classes)} class folders ({named})"
-        raise UsageError(f"{says}, and {workload.name} has {outputs} outputs", "One folder for each is expected.")
-
-
-def _check_divisible(scan: Scan) -> None:
-    """Refuse a class with a single image: every class must be in train and in test."""
-    for stratum in sorted(set(scan.strata.tolist())):
-        if int((scan.strata == stratum).sum()) < 2:
-            where = scan.folder / scan.classes[stratum] if len(scan.classes) < 36 else scan.folder
-            says = f"{where} has one image only: it cannot be divided into train and test"
-            raise UsageError(says, "At least two are needed, better some hundreds.")
 
 
 def _read_archive(workload: Workload, path: Path) -> DataSource:

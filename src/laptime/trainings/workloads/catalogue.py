@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import difflib
-import itertools
 import tomllib
 from dataclasses import replace
 from importlib import resources
-from typing import Any
 
 from laptime.model.errors import UsageError
 from laptime.model.hardware import (
@@ -40,18 +38,6 @@ SOURCES = {
 }
 
 
-def read_published(name: str) -> Published:
-    """Return the published results of one workload."""
-    entry = _facts()[name]
-    results = tuple(PublishedResult(**_as_fields(row)) for row in entry["results"])
-    return Published(claim=entry["claim"], source=SOURCES[name], results=results)
-
-
-def _facts() -> dict[str, Any]:
-    text = resources.files("laptime.trainings.workloads").joinpath("published.toml").read_text(encoding="utf-8")
-    return tomllib.loads(text)
-
-
 LISTED_RESULTS = {
     "lap_s",
     "step_ms",
@@ -65,12 +51,14 @@ LISTED_RESULTS = {
 }
 
 
-def _as_fields(row: dict[str, Any]) -> dict[str, Any]:
-    return {key: _as_tuple(value) if key in LISTED_RESULTS else value for key, value in row.items()}
-
-
-def _as_tuple(value: Any) -> tuple[float, ...]:
-    return tuple(value) if isinstance(value, list) else (value,)
+def read_published(name: str) -> Published:
+    text = resources.files("laptime.trainings.workloads").joinpath("published.toml").read_text(encoding="utf-8")
+    entry = tomllib.loads(text)[name]
+    for row in entry["results"]:
+        for key in LISTED_RESULTS & row.keys():
+            row[key] = tuple(row[key]) if isinstance(row[key], list) else (row[key],)
+    results = tuple(PublishedResult(**row) for row in entry["results"])
+    return Published(claim=entry["claim"], source=SOURCES[name], results=results)
 
 
 CIFAR_CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
@@ -256,7 +244,7 @@ PLATES_CNN = Workload(
 )
 
 CATALOGUE: dict[str, Workload] = {
-    each.name: each for each in (SCENES_CNN, CIFAR_CNN, CIFAR_MLP, PETS_DENSENET, PLATES_CNN)
+    workload.name: workload for workload in (SCENES_CNN, CIFAR_CNN, CIFAR_MLP, PETS_DENSENET, PLATES_CNN)
 }
 
 
@@ -279,24 +267,23 @@ def list_layers(workload: Workload) -> tuple[LayerRow, ...]:
     """Return a row for each layer as the authors would list it. A dense block of DenseNet is one row."""
     rows: list[LayerRow] = []
     shape: Shape = workload.image_shape
-    for layer, parameters in zip(workload.layers, _count_each(workload), strict=True):
+    counted = 0
+    for number, layer in enumerate(workload.layers, 1):
         shape = output_shape(layer, shape)
-        rows.append(LayerRow(_words(layer, shape), shape, parameters))
+        before = counted
+        counted = count_parameters(replace(workload, layers=workload.layers[:number]))
+        rows.append(LayerRow(_words(layer, shape), shape, counted - before))  # the rows sum up to the whole
     return tuple(rows)
-
-
-def _count_each(workload: Workload) -> list[int]:
-    """Return the parameters that each layer adds to the network. The rows sum up to the whole."""
-    ends = range(len(workload.layers) + 1)
-    counts = [count_parameters(replace(workload, layers=workload.layers[:end])) for end in ends]
-    return [after - before for before, after in itertools.pairwise(counts)]
 
 
 def _words(layer: Layer, shape: Shape) -> str:
     """Describe a layer by its name and what is not a default. `shape` is its output shape."""
     match layer:
-        case Conv():
-            return _conv_words(layer)
+        case Conv(filters=filters, kernel=kernel, activation=activation):
+            around = {"valid": "", "same": " same"}.get(str(layer.padding), f" padding {layer.padding}")
+            apart = f" stride {layer.stride}" if layer.stride != 1 else ""
+            bias = "" if layer.bias else " no bias"
+            return f"conv {filters} {kernel}x{kernel}{apart}{around}{bias}{_activation(activation)}"
         case Dense(units=units, activation=activation):
             return f"dense {units}{_activation(activation)}"
         case MaxPool(size=size, stride=stride, padding=padding):
@@ -323,13 +310,6 @@ PLAIN_LAYERS: dict[type[Layer], str] = {
     Reshape: "reshape",
     SwapAxes: "swap axes",
 }
-
-
-def _conv_words(layer: Conv) -> str:
-    padding = {"valid": "", "same": " same"}.get(str(layer.padding), f" padding {layer.padding}")
-    stride = f" stride {layer.stride}" if layer.stride != 1 else ""
-    bias = "" if layer.bias else " no bias"
-    return f"conv {layer.filters} {layer.kernel}x{layer.kernel}{stride}{padding}{bias}{_activation(layer.activation)}"
 
 
 def _activation(name: str) -> str:

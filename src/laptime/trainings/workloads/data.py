@@ -16,15 +16,14 @@ import numpy as np
 import numpy.typing as npt
 
 from laptime.model.workload import Workload
-from laptime.trainings.workloads.shapes import WeightSpec, list_weights, split_width
+from laptime.trainings.workloads.shapes import list_weights, split_width
 
 VIEWS = 5  # items that show the same picture
 PICTURES = 50  # in a block; a block is drawn as a whole
 BLOCK = VIEWS * PICTURES
 TRAIN_STREAM, TEST_STREAM = 0, 1
-PATTERN_EDGE = (
-    0.1  # a pattern reaches past each edge of a picture by this share of its side, so that the picture can move
-)
+# A pattern reaches past each edge of a picture by this share of its side, so that the picture can move.
+PATTERN_EDGE = 0.1
 LIGHT_RANGE = (0.5, 1.1)
 NOISE = 22 / 255
 
@@ -120,11 +119,15 @@ class Drawer:
     """Draws the blocks of a workload's items. Its patterns and its sheet of noise come from the seed alone."""
 
     def __init__(self, workload: Workload, seed: int) -> None:
-        self._hardness, self._seed = hardness_of(workload), seed
-        self._classes, self._slots = workload.outputs[-1], math.prod(workload.outputs[:-1])
+        self._hardness = hardness_of(workload)
+        self._seed = seed
+        self._classes = workload.outputs[-1]
+        self._slots = math.prod(workload.outputs[:-1])
         self._plate = len(workload.outputs) > 1
         height, width, channels = workload.image_shape
-        self._height, self._width, self._channels = height, width // self._slots, channels
+        self._height = height
+        self._width = width // self._slots
+        self._channels = channels
         chance = np.random.default_rng([seed, 0xC1A55])
         coarse = chance.random((self._classes * self._hardness.looks, 6, 6, channels), np.float32)
         tall = _stretch(coarse, height + 2 * round(height * PATTERN_EDGE), 1)
@@ -137,16 +140,27 @@ class Drawer:
         slots = [self._draw_slot(chance) for _ in range(self._slots)]
         pictures = np.concatenate([slot[0] for slot in slots], 2) if self._plate else slots[0][0]
         labels = np.stack([slot[1] for slot in slots], 2) if self._plate else slots[0][1]
-        self._add_noise(chance, pictures)
+        # A piece of the sheet of noise is as good as new noise, and ten times as fast.
+        _, height, width, _ = pictures.shape
+        down = chance.integers(0, height + 1, PICTURES)
+        right = chance.integers(0, width + 1, PICTURES)
+        for picture, top, left in zip(pictures, down, right, strict=True):
+            np.add(picture, self._noise[top : top + height, left : left + width], picture)
         order = chance.permutation(BLOCK)
         shown = order // VIEWS
         return Drawing((pictures.clip(0, 1) * 255).astype(np.uint8), shown, labels[shown, order % VIEWS])
 
     def _draw_slot(self, chance: np.random.Generator) -> tuple[Floats, Numbers]:
         """Draw one class in each picture of a block, and the five labels of each picture."""
-        own = chance.permutation(PICTURES) % self._classes if not self._plate else self._any_class(chance)
-        other, third = (self._another(chance, own) for _ in range(2))
-        seen, hiding = (self._view(chance, array) for array in (own, other))
+        own: Numbers
+        if self._plate:
+            own = chance.integers(0, self._classes, PICTURES)
+        else:
+            own = chance.permutation(PICTURES) % self._classes
+        other: Numbers = (own + chance.integers(1, self._classes, PICTURES)) % self._classes
+        third: Numbers = (own + chance.integers(1, self._classes, PICTURES)) % self._classes
+        shown = self._view(chance, own)
+        hiding = self._view(chance, other)
         shape = (PICTURES, 1, 1, 1)
         share = chance.uniform(*self._hardness.hidden, shape).astype(np.float32)
         light = chance.uniform(*LIGHT_RANGE, (*shape[:3], self._channels)).astype(np.float32)
@@ -156,19 +170,12 @@ class Drawer:
             labels = np.take_along_axis(labels, turned, 1)
         sure = chance.random(PICTURES) >= self._hardness.doubtful
         labels[sure] = own[sure, None]
-        return (seen + (hiding - seen) * share) * light, labels
-
-    def _any_class(self, chance: np.random.Generator) -> Numbers:
-        return chance.integers(0, self._classes, PICTURES)
-
-    def _another(self, chance: np.random.Generator, own: Numbers) -> Numbers:
-        """Return a class for each picture that is not its own."""
-        other: Numbers = (own + chance.integers(1, self._classes, PICTURES)) % self._classes
-        return other
+        return (shown + (hiding - shown) * share) * light, labels
 
     def _view(self, chance: np.random.Generator, classes: Numbers) -> Floats:
         """Cut a piece of one of the patterns of each class, every second one mirrored."""
-        height, width = self._height, self._width
+        height = self._height
+        width = self._width
         which = classes * self._hardness.looks + chance.integers(0, self._hardness.looks, PICTURES)
         down = chance.integers(0, self._patterns.shape[1] - height + 1, PICTURES)
         right = chance.integers(0, self._patterns.shape[2] - width + 1, PICTURES)
@@ -179,19 +186,12 @@ class Drawer:
             view[:] = piece[:, ::-1] if is_mirrored else piece
         return views
 
-    def _add_noise(self, chance: np.random.Generator, pictures: Floats) -> None:
-        """Add a piece of the sheet of noise to each picture: as good as new noise, and ten times as fast."""
-        _, height, width, _ = pictures.shape
-        down, right = chance.integers(0, height + 1, PICTURES), chance.integers(0, width + 1, PICTURES)
-        for picture, top, left in zip(pictures, down, right, strict=True):
-            np.add(picture, self._noise[top : top + height, left : left + width], picture)
-
 
 def _stretch(pictures: Floats, side: int, axis: int) -> Floats:
     """Interpolate linearly along one axis, to `side` pixels."""
     places = np.linspace(0, pictures.shape[axis] - 1, side, dtype=np.float32)
     below = np.minimum(places.astype(np.int64), pictures.shape[axis] - 2)
-    share = (places - below).reshape([-1 if each == axis else 1 for each in range(pictures.ndim)]).astype(np.float32)
+    share = (places - below).reshape([-1 if other == axis else 1 for other in range(pictures.ndim)]).astype(np.float32)
     between: Floats = pictures.take(below, axis) * (1 - share) + pictures.take(below + 1, axis) * share
     return between
 
@@ -204,15 +204,14 @@ WeightArray = npt.NDArray[np.float32]
 def make_weights(workload: Workload, seed: int) -> list[WeightArray]:
     """Draw the starting weights: Glorot uniform kernels, zero biases, unit scales (Keras's defaults)."""
     rng = np.random.default_rng([seed, 0x1A9])
-    return [_draw(spec, rng) for spec in list_weights(workload)]
-
-
-def _draw(spec: WeightSpec, rng: np.random.Generator) -> WeightArray:
-    if spec.start == "zeros":
-        return np.zeros(spec.shape, np.float32)
-    if spec.start == "ones":
-        return np.ones(spec.shape, np.float32)
-    places = math.prod(spec.shape[:-2])
-    fans = places * (spec.shape[-2] + spec.shape[-1])
-    limit = np.float32(math.sqrt(6 / fans))
-    return (rng.random(spec.shape, np.float32) * np.float32(2) - np.float32(1)) * limit
+    weights: list[WeightArray] = []
+    for spec in list_weights(workload):
+        if spec.start == "zeros":
+            weights.append(np.zeros(spec.shape, np.float32))
+        elif spec.start == "ones":
+            weights.append(np.ones(spec.shape, np.float32))
+        else:
+            fans = math.prod(spec.shape[:-2]) * (spec.shape[-2] + spec.shape[-1])
+            limit = np.float32(math.sqrt(6 / fans))
+            weights.append((rng.random(spec.shape, np.float32) * np.float32(2) - np.float32(1)) * limit)
+    return weights

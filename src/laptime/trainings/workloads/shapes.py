@@ -59,7 +59,10 @@ def list_weights(workload: Workload) -> list[WeightSpec]:
     before: Shape | None = None
     for layer in expand(workload.layers, workload.image_shape[-1]):
         specs.extend(weights_of(layer, shape, before))
-        before = shape if isinstance(layer, Flatten) else before if _keeps_order(layer) else None
+        if isinstance(layer, Flatten):
+            before = shape
+        elif isinstance(layer, Dense | Conv | SwapAxes | GlobalAveragePool):  # others keep the order of their inputs
+            before = None
         shape = output_shape(layer, shape)
     return specs
 
@@ -77,8 +80,7 @@ def expand(layers: tuple[Layer, ...], channels: int) -> Iterator[Layer | Joined]
     for layer in layers:
         if isinstance(layer, DenseBlock):
             for index in range(layer.layers):
-                seen = channels + index * layer.growth
-                yield Joined(seen)
+                yield Joined(channels + index * layer.growth)
                 yield BatchNorm()
                 yield Relu()
                 yield Conv(layer.bottleneck * layer.growth, 1, bias=False)
@@ -142,11 +144,6 @@ def _after(side: int, kernel: int, stride: int, padding: Padding) -> int:
     return (side + 2 * around - kernel) // stride + 1
 
 
-def _keeps_order(layer: Layer | Joined) -> bool:
-    """Whether a layer after Flatten keeps the order of its inputs."""
-    return not isinstance(layer, Dense | Conv | SwapAxes | GlobalAveragePool)
-
-
 def weights_of(layer: Layer | Joined, shape: Shape, before: Shape | None = None) -> list[WeightSpec]:
     """Return the arrays that a layer with an input of `shape` learns."""
     match layer:
@@ -174,11 +171,10 @@ PASSES |= {"gelu": (2, 3), "softmax": (2, 3), "embedding": (2, 2)}
 # Passes over the weights that an update makes: SGD reads gradient and weight, and writes the weight. A momentum, and
 # each of Adam's two, are read and written.
 UPDATE_PASSES = {"sgd": 3, "momentum": 5, "adam": 7, "none": 0}
-IMAGE_CHANNELS, NARROW_CHANNELS, MEDIUM_CHANNELS = (
-    16,
-    65,
-    129,
-)  # channels: fewer are an image's, fill the units badly, and half well
+# Of fewer channels ...
+IMAGE_CHANNELS = 16  # ... the input is an image
+NARROW_CHANNELS = 65  # ... the units are filled badly
+MEDIUM_CHANNELS = 129  # ... they are half filled
 CAST_BYTES = 6  # of a weight that is cast to two bytes in each step
 
 
@@ -186,7 +182,9 @@ class OperatorList:
     """Collects the operators of a step of `batch` items, whose values take `value_bytes` each."""
 
     def __init__(self, batch: int, value_bytes: int, *, first_needs_gradient: bool = False) -> None:
-        self._batch, self._value_bytes, self._weights = batch, value_bytes, 0.0
+        self._batch = batch
+        self._value_bytes = value_bytes
+        self._weights = 0.0
         self._skips = not first_needs_gradient
         self.found: list[StepOperator] = []
 
@@ -220,7 +218,8 @@ def list_operators(workload: Workload, batch: int, precision: str = "fp32") -> t
     shape: Shape = workload.image_shape
     for layer in expand(workload.layers, shape[-1]):
         after = output_shape(layer, shape)
-        values, results = math.prod(shape), math.prod(after)
+        values = math.prod(shape)
+        results = math.prod(after)
         match layer:
             case Conv(kernel=kernel, stride=stride):
                 multiplications = results * kernel**2 * shape[-1]
@@ -290,7 +289,7 @@ def _kind_of(kind: str, shape: Sequence[int]) -> OperatorKind:
     return cast("OperatorKind", kind)
 
 
-def _weights_of(layer: Conv | Dense | BatchNorm, shape: Shape) -> int:
+def _weights_of(layer: Layer | Joined, shape: Shape) -> int:
     return sum(math.prod(spec.shape) for spec in weights_of(layer, shape))
 
 
@@ -327,7 +326,18 @@ class _Part:
 
 def count_step(workload: Workload, batch: int, precision: str = "fp32") -> StepWork:
     """Return the work of one step on `batch` items. Outputs are kept in `precision`."""
-    parts = list(_parts_of(workload))
+    parts: list[_Part] = []
+    shape: Shape = workload.image_shape
+    for layer in expand(workload.layers, shape[-1]):
+        after = output_shape(layer, shape)
+        multiplications = 0
+        if isinstance(layer, Conv):  # its padding counts like real input
+            multiplications = math.prod(after) * layer.kernel**2 * shape[-1]
+        elif isinstance(layer, Dense):
+            multiplications = math.prod(after) * shape[-1]
+        written = math.prod(after) if isinstance(layer, WRITES) else 0
+        parts.append(_Part(multiplications, written, _weights_of(layer, shape)))
+        shape = after
     first = next(part for part in parts if part.weights)
     flops = sum(2 * part.multiplications * (2 if part is first else 3) for part in parts) * batch
     passes = STATE_PASSES + (MOMENT_PASSES if isinstance(workload.optimizer, Adam) else 0)
@@ -336,27 +346,6 @@ def count_step(workload: Workload, batch: int, precision: str = "fp32") -> StepW
     outputs = VALUE_BYTES[precision] * OUTPUT_PASSES * batch * sum(part.outputs for part in parts)
     items = FLOAT_BYTES * BATCH_PASSES * batch * math.prod(workload.image_shape)
     return StepWork(float(flops), float(state + outputs + items), SHAPES_HOW)
-
-
-def _parts_of(workload: Workload) -> Iterator[_Part]:
-    shape: Shape = workload.image_shape
-    for layer in expand(workload.layers, shape[-1]):
-        after = output_shape(layer, shape)
-        weights = sum(math.prod(spec.shape) for spec in weights_of(layer, shape))
-        written = math.prod(after) if isinstance(layer, WRITES) else 0
-        yield _Part(_multiplications(layer, shape, after), written, weights)
-        shape = after
-
-
-def _multiplications(layer: Layer | Joined, shape: Shape, after: Shape) -> int:
-    """Return a layer's multiplications per item. A convolution's padding counts like real input."""
-    match layer:
-        case Conv(kernel=kernel):
-            return math.prod(after) * kernel**2 * shape[-1]
-        case Dense():
-            return math.prod(after) * shape[-1]
-        case _:
-            return 0
 
 
 # What a training step and a heat hold in memory, from the shapes of a workload's layers. No framework is needed.
@@ -404,8 +393,15 @@ def count_step_memory(workload: Workload, batch: int, kind: DeviceKind) -> int:
     from_bytes = RETURNED_BYTES.get(kind, 0)
     large = _held_by_items([_with_blocks(op, from_bytes, None) for op in ops], _block(items, from_bytes, None))
     small = _held_by_items([_with_blocks(op, 0, from_bytes) for op in ops], _block(items, 0, from_bytes))
-    most = max(held + weights for held, weights in zip(large, _held_by_weights(workload, ops), strict=True))
-    return max(most, _held_by_update(workload, ops)) + max(small)
+    # What weights, the optimizer's state and gradients take at each operation, forward and backward
+    weights = [op.weights for op in ops]
+    state = sum(weights) * (1 + _averages(workload))
+    gradients = reversed(list(accumulate(reversed(weights))))
+    lasting = [held for gradient in gradients for held in (state, state + gradient)]
+    most = max(held + stays for held, stays in zip(large, lasting, strict=True))
+    copies = UPDATE_COPIES * max(weights) if isinstance(workload.optimizer, Adam) else 0
+    in_update = sum(weights) * (2 + _averages(workload)) + copies
+    return max(most, in_update) + max(small)
 
 
 def count_kept(workload: Workload, batch: int, kind: DeviceKind) -> int:
@@ -418,7 +414,8 @@ def count_heat_memory(workload: Workload, settings: Settings, kind: DeviceKind) 
 
     On a card, only the last two are in the card's memory.
     """
-    batch, item = settings.batch or workload.batch, _item_bytes(workload)
+    batch = settings.batch or workload.batch
+    item = _item_bytes(workload)
     on_host = kind == "cpu"
     kept = 0 if workload.reads_files or not on_host else max(batch, workload.items_made) * item
     ready = READY_BATCHES.get(workload.loader, 0) if on_host and settings.input == "published" else 0
@@ -447,24 +444,12 @@ def _held_by_items(ops: Sequence[_Op], items: int) -> list[int]:
 
 def _kept_by(ops: Sequence[_Op]) -> Iterator[int]:
     """Yield what each operation keeps for its gradient that none before it keeps."""
-    is_kept, read = True, 0  # the batch is kept in any case
+    is_kept = True  # the batch is, in any case
+    read = 0
     for op in ops:
         yield op.keeps_more + (op.makes if op.keeps_output else 0) + (read if op.keeps_input and not is_kept else 0)
-        is_kept, read = op.keeps_output, op.makes
-
-
-def _held_by_weights(workload: Workload, ops: Sequence[_Op]) -> list[int]:
-    """Return what weights, the optimizer's state and gradients take at each operation, forward and backward."""
-    weights = [op.weights for op in ops]
-    state = sum(weights) * (1 + _averages(workload))
-    gradients = reversed(list(accumulate(reversed(weights))))
-    return [held for gradient in gradients for held in (state, state + gradient)]
-
-
-def _held_by_update(workload: Workload, ops: Sequence[_Op]) -> int:
-    weights = [op.weights for op in ops]
-    copies = UPDATE_COPIES * max(weights) if isinstance(workload.optimizer, Adam) else 0
-    return sum(weights) * (2 + _averages(workload)) + copies
+        is_kept = op.keeps_output
+        read = op.makes
 
 
 def _ops_of(workload: Workload, batch: int, kind: DeviceKind) -> list[_Op]:
@@ -475,22 +460,21 @@ def _ops_of(workload: Workload, batch: int, kind: DeviceKind) -> list[_Op]:
         if isinstance(layer, Relu):
             ops[-1] = replace(ops[-1], keeps_output=True)  # in place: what the layer before made is kept
         elif isinstance(layer, MAKES):
-            ops.append(_op_of(layer, (batch, *shape), (batch, *after), kind))
+            read = _bytes((batch, *shape))
+            made = _bytes((batch, *after))
+            more = {MaxPool: INDEX_BYTES, Dropout: MASK_BYTES.get(kind, 1)}.get(type(layer), 0)
+            op = _Op(
+                made,
+                keeps_input=isinstance(layer, KEEPS_INPUT),
+                keeps_more=more * batch * math.prod(after),
+                copies=(read, made) if isinstance(layer, Conv) and kind == "cpu" else (),
+                weights=FLOAT_BYTES * _weights_of(layer, shape),
+            )
+            ops.append(op)
             if isinstance(layer, Conv | Dense) and layer.activation == "relu":
-                ops.append(_Op(ops[-1].makes, keeps_output=True))
+                ops.append(_Op(made, keeps_output=True))
         shape = after
     return ops
-
-
-def _op_of(layer: Layer | Joined, shape: Shape, after: Shape, kind: DeviceKind) -> _Op:
-    more = {MaxPool: INDEX_BYTES, Dropout: MASK_BYTES.get(kind, 1)}.get(type(layer), 0)
-    return _Op(
-        _bytes(after),
-        keeps_input=isinstance(layer, KEEPS_INPUT),
-        keeps_more=more * math.prod(after),
-        copies=(_bytes(shape), _bytes(after)) if isinstance(layer, Conv) and kind == "cpu" else (),
-        weights=sum(_bytes(spec.shape) for spec in weights_of(layer, shape[1:])),
-    )
 
 
 def _with_blocks(op: _Op, least: int, below: int | None) -> _Op:
