@@ -235,9 +235,8 @@ def keep_batches(path: Path, batches: list[Any]) -> str | None:
             ]
             header = json.dumps({"digest": digest_batches(batches), "batches": described}).encode()
             file.write(BATCHES_MARK + len(header).to_bytes(8, "little") + header)
-            for leaf in (leaf for batch in batches for leaf in leaves(batch)):
-                if isinstance(leaf, Tensor):
-                    file.write(_bytes(leaf))
+            for tensor in tensors(batches):
+                file.write(_bytes(tensor))
     except OSError as error:
         with contextlib.suppress(OSError):
             path.write_bytes(b"")
@@ -462,4 +461,3 @@ class OwnOptimizer:
                 )
             groups.append({**group, "params": [twins[id(parameter)] for parameter in group["params"]]})
         return groups
-
