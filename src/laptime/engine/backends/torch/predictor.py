@@ -45,7 +45,7 @@ class TorchPredictor:
         self._precision.apply()
         self._forward, self._network = self._make(self._settings, self._device)
         self.parameters = sum(parameter.numel() for parameter in self._network.parameters() if parameter.requires_grad)
-        self._items = host_items(self._recipe)
+        self._items: HostItems = OwnHostItems(recipe) if isinstance(recipe, OwnRecipe) else BuiltInHostItems(recipe)
         self._transfer = Transfer(self._device, pinned=self._settings.preset != "as-written")
         self.fence = DeviceClock(self._device).fence
         self.notes: tuple[str, ...] = (*self._recipe.notes, *self._precision.notes(order.lane.device))
@@ -252,10 +252,6 @@ class OwnHostItems:
             return self._inputs
         chosen = torch.arange(batch) % self._own
         return mapped(self._inputs, lambda tensor: tensor.index_select(0, chosen))
-
-
-def host_items(recipe: TorchRecipe) -> HostItems:
-    return OwnHostItems(recipe) if isinstance(recipe, OwnRecipe) else BuiltInHostItems(recipe)
 
 
 class Transfer:

@@ -142,7 +142,7 @@ def _prove(
     singles = SingleSteps(recipe, stepper, settings)
     losses = recipe.group.mean(take(recipe, stepper, batches))
     after = [gather_whole(parameter.detach()).cpu() for parameter in stepper.network.parameters()]
-    run = make_run(settings.precision, losses, before, after, 0.0)
+    run = make_run(settings.precision, losses, before, after)
     if steps is None:
         run = singles.add_to(run, lambda gradients: take(recipe, stepper, batches[:1], gradients=gradients))
     return replace(run, batches=digest, seconds=time.perf_counter() - began)
@@ -234,7 +234,7 @@ def _prove_exactly(recipe: TorchRecipe) -> ProofRun:
     singles = SingleSteps(recipe, stepper, TORCH_PROOF_SETTINGS)
     losses = take(recipe, stepper, batches)
     after = [parameter.detach() for parameter in stepper.network.parameters()]
-    run = make_run("fp64", losses, before, after, 0.0)
+    run = make_run("fp64", losses, before, after)
     run = singles.add_to(run, lambda gradients: take(recipe, stepper, batches[:1], gradients=gradients))
     return replace(run, batches=digest, seconds=time.perf_counter() - began)
 
@@ -302,9 +302,7 @@ def rewind(stepper: Stepper, start: list[Tensor]) -> None:
                 value.zero_()
 
 
-def make_run(
-    precision: str, losses: list[float], before: list[Tensor], after: list[Tensor], seconds: float
-) -> ProofRun:
+def make_run(precision: str, losses: list[float], before: list[Tensor], after: list[Tensor]) -> ProofRun:
     """Return the fingerprint: differences of close float32 values are exact, and sums are in float64."""
     moves = []
     along = 0.0
@@ -315,7 +313,7 @@ def make_run(
         along += float(torch.sum(move * old, dtype=torch.float64))
         start = math.hypot(start, _length(old))
     shrink = along / start**2 if start else 0.0
-    return ProofRun(precision, tuple(losses), start, shrink, tuple(moves), seconds)
+    return ProofRun(precision, tuple(losses), start, shrink, tuple(moves))
 
 
 def _length(values: Tensor) -> float:

@@ -297,8 +297,6 @@ LEAST_WORD = -(1 << 63)
 
 
 class SwapLastAxes(nn.Module):
-    """Exchange the last two axes."""
-
     def forward(self, inputs: Tensor) -> Tensor:
         return inputs.transpose(-1, -2)
 

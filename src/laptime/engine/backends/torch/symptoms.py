@@ -90,17 +90,14 @@ def take_census(stepper: Any, step: Callable[[], object]) -> DenormalCensus:
         with flow_counted(stepper.network, counted):
             step()
     count_held(stepper.network, stepper.optimizer, counted, gradients=not stepper.is_eager)
-    devices = [parameter.device.type for parameter in stepper.network.parameters()]
+    parameters = list(stepper.network.parameters())
+    devices = [parameter.device.type for parameter in parameters]
     return DenormalCensus(
         counted.shares(),
-        sorted_types(stepper.network),
+        tuple(sorted({str(parameter.dtype).removeprefix("torch.") for parameter in parameters})),
         is_flushing(devices[0] if devices else "cpu"),
         (LAYERS_NOT_SEEN if not stepper.is_eager else None) if has_layers else NO_LAYERS,
     )
-
-
-def sorted_types(network: nn.Module) -> tuple[str, ...]:
-    return tuple(sorted({str(parameter.dtype).removeprefix("torch.") for parameter in network.parameters()}))
 
 
 def is_flushing(device: str) -> bool:
@@ -191,22 +188,17 @@ def is_users(frame: FrameType) -> bool:
     return not file.startswith((TORCH_FOLDER, OUR_FOLDER, "<"))
 
 
-def users_frame(start: FrameType | None) -> FrameType | None:
-    """Return the nearest frame of the user's own code."""
-    while start is not None and not is_users(start):
-        start = start.f_back
-    return start
-
-
 def name_place(start: FrameType) -> str:
     """Return the file and line of the user's code; if the stack has none, those of PyTorch's code."""
-    frame = users_frame(start)
+    frame: FrameType | None = start
+    while frame is not None and not is_users(frame):
+        frame = frame.f_back
     if frame is not None:
         return f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno}"
-    within: FrameType | None = start
-    while within is not None and not within.f_code.co_filename.startswith(TORCH_FOLDER):
-        within = within.f_back
-    frame = within or start
+    frame = start
+    while frame is not None and not frame.f_code.co_filename.startswith(TORCH_FOLDER):
+        frame = frame.f_back
+    frame = frame or start
     return f"torch/{frame.f_code.co_filename.removeprefix(TORCH_FOLDER)}:{frame.f_lineno}"
 
 
