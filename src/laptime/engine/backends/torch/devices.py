@@ -102,13 +102,7 @@ def _cuda_device(index: int, driver: dict[str, str]) -> Device:
     features = ["fp16", "channels_last", "fused", "graph", "malloc"]
     features += ["tf32", "bf16"] if capability >= AMPERE else []
     features += ["compile", "compiled_graph"] if util.find_spec("triton") is not None else []
-    usable = False
-    try:  # a card that is listed may still refuse to work
-        ones = torch.ones(64, 64, device=f"cuda:{index}")
-        usable = float((ones @ ones).sum().item()) == 64.0**3
-        reason = None if usable else "a small product came out wrong"
-    except Exception as error:  # noqa: BLE001  whatever the driver raises is the reason
-        reason = str(error).splitlines()[0]
+    usable, reason = _try_product(f"cuda:{index}")
     # Older versions of PyTorch report only the UUID, those for ROCm not even that.
     place: list[Any] = [getattr(found, name, None) for name in ("pci_domain_id", "pci_bus_id", "pci_device_id")]
     bus = "" if None in place else "{:04x}:{:02x}:{:02x}".format(*place)
@@ -130,6 +124,16 @@ def _cuda_device(index: int, driver: dict[str, str]) -> Device:
             **driver,
         },
     )
+
+
+def _try_product(name: str) -> tuple[bool, str | None]:
+    """Try a small product: a card that is listed may still refuse to work."""
+    try:
+        ones = torch.ones(64, 64, device=name)
+        exact = float((ones @ ones).sum().item()) == 64.0**3
+    except Exception as error:  # noqa: BLE001  whatever the driver raises is the reason
+        return False, str(error).splitlines()[0]
+    return exact, None if exact else "a small product came out wrong"
 
 
 def _why_no_cuda(build: str) -> str:
