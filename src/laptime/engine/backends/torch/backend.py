@@ -59,23 +59,33 @@ class TorchTraining:
 
     def __init__(self, order: HeatOrder, recipe: TorchRecipe | None = None) -> None:
         self._settings: Settings = order.lane.settings
-        self._seed, self._replays = order.seed, order.replays
+        self._seed = order.seed
+        self._replays = order.replays
         self._device = torch.device(order.lane.device.name)
         opened = recipe or open_recipe(order)
         assert isinstance(opened, TorchRecipe)  # a step of your own has a training of its own
         self._recipe = opened
         self._group = self._recipe.group
-        if not isinstance(self._recipe, OwnRecipe):
-            written = self._settings.batch or self._recipe.workload.batch
-        else:
+        # From here on, the settings are those of this process alone: its part of the batch as written.
+        if isinstance(self._recipe, OwnRecipe):
             written = self._recipe.count_items() * (self._settings.joined or 1)
-        self._settings = self._shared_settings(written)
+            mine = self._group.batch(written)
+            if mine > written:
+                self._settings = replace(self._settings, joined=mine // self._recipe.count_items())
+        else:
+            written = self._settings.batch or self._recipe.workload.batch
+            mine = self._group.batch(written)
+            if mine != written:
+                self._settings = replace(self._settings, batch=mine)
         self._precision = LanePrecision(self._settings, is_own=isinstance(self._recipe, OwnRecipe))
         self.data = self._recipe.training.data if isinstance(self._recipe, OwnRecipe) else None
         network = self._recipe.network()
         self.parameters = sum(parameter.numel() for parameter in network.parameters() if parameter.requires_grad)
-        self.items_per_step = self._group.batch(written) * self._group.of
-        self.steps_per_lap = self._count_steps(self.items_per_step / written)
+        self.items_per_step = mine * self._group.of
+        self.steps_per_lap = self._recipe.steps_per_lap
+        if self.steps_per_lap is not None:
+            larger = self.items_per_step / written
+            self.steps_per_lap = max(1, round(self.steps_per_lap / (self._settings.joined or 1) / larger))
         stale = (STALE,) if self._settings.reads == "deferred" else ()
         self.notes = (*self._recipe.notes, *self._precision.notes(order.lane.device), *stale)
         if uses_word_dropout(self._settings, self._device) and speed_up_dropout(network):
@@ -97,7 +107,11 @@ class TorchTraining:
         stepper = Stepper(self._recipe, self._settings, self._device, self._recipe.rate(self._settings))
         if isinstance(self._recipe, OwnRecipe):
             stepper.take_late_step = partial(take_late_step, self._recipe, stepper, self._settings, self._device)
-        runner = _runner_of(self._settings)
+        runner: type[EagerRunner | GraphRunner] = EagerRunner
+        if self._settings.reads == "deferred":
+            runner = DeferredRunner
+        elif self._settings.is_captured:
+            runner = GraphRunner
         evaluator = None
         if self._group.is_whole:
             evaluator = TorchEvaluator(self._recipe, stepper.network, self._settings, self._device)
@@ -140,20 +154,6 @@ class TorchTraining:
     def device_memory_bytes(self) -> int | Missing:
         return peak_bytes(self._device)
 
-    def _shared_settings(self, written: int) -> Settings:
-        """Return the settings of this process alone: its part of a batch of a built-in training."""
-        mine = self._group.batch(written)
-        if mine == written:
-            return self._settings
-        if not isinstance(self._recipe, OwnRecipe):
-            return replace(self._settings, batch=mine)
-        return replace(self._settings, joined=mine // self._recipe.count_items()) if mine > written else self._settings
-
-    def _count_steps(self, larger: float) -> int | None:
-        """Return the steps of a lap, where a step takes `larger` times the items that are written."""
-        lap = self._recipe.steps_per_lap
-        return lap if lap is None else max(1, round(lap / (self._settings.joined or 1) / larger))
-
 
 class TorchBackend:
     name = "torch"
@@ -194,12 +194,6 @@ class TorchBackend:
         return perf_counter_ns()
 
 
-def _runner_of(settings: Settings) -> type[EagerRunner | GraphRunner]:
-    if settings.reads == "deferred":
-        return DeferredRunner
-    return GraphRunner if settings.is_captured else EagerRunner
-
-
 def open_room(_framework: str = "torch") -> TorchBackend:
     return TorchBackend()
 
@@ -213,7 +207,10 @@ class TorchLearner(StepwiseRunner):
     def __init__(self, recipe: TorchRecipe, settings: Settings, device: torch.device, seed: int) -> None:
         if settings.input in NO_TRAINING:
             raise LaneError(f"input={settings.input} trains nothing", "name another input for a whole training")
-        self._recipe, self._settings, self._device, self._seed = recipe, settings, device, seed
+        self._recipe = recipe
+        self._settings = settings
+        self._device = device
+        self._seed = seed
         self._account = RunningScore(device)
         self._stepper = Stepper(recipe, settings, device, recipe.rate(settings), look=self._account)
         self.evaluator = TorchEvaluator(recipe, self._stepper.network, settings, device)
@@ -225,7 +222,18 @@ class TorchLearner(StepwiseRunner):
     def begin(self, steps_done: int, state: Any | None) -> None:
         self._source = open_source(self._recipe, self._settings, self._device, self._seed, first=steps_done)
         if self._settings.is_captured:
-            self._capture()
+            # The warm-up is undone, and the first batch is then trained on like any other.
+            example = self._next_batch()
+            self._waiting.append(example)
+            start = [tensor.detach().clone() for tensor in self._stepper.network.state_dict().values()]
+            scaler = self._stepper.scaler
+            scale = scaler.state_dict() if scaler is not None else {}
+            self._graph = CapturedStep(self._stepper, example)
+            self._graph.capture()
+            rewind(self._stepper, start)
+            if scaler is not None:
+                scaler.load_state_dict(scale)
+            torch.manual_seed(self._seed)
         if state is not None:
             restore_state(self._stepper, self._device, state, in_place=self._graph is not None)
         self.reset_score()
@@ -261,40 +269,43 @@ class TorchLearner(StepwiseRunner):
         assert self._source is not None
         return self._waiting.pop() if self._waiting else self._source()
 
-    def _capture(self) -> None:
-        """Capture the step on the first batch and undo the warm-up; the batch is then trained on like any other."""
-        example = self._next_batch()
-        self._waiting.append(example)
-        start = [each.detach().clone() for each in self._stepper.network.state_dict().values()]
-        scaler = self._stepper.scaler
-        scale = scaler.state_dict() if scaler is not None else {}
-        self._graph = CapturedStep(self._stepper, example)
-        self._graph.capture()
-        rewind(self._stepper, start)
-        if scaler is not None:
-            scaler.load_state_dict(scale)
-        torch.manual_seed(self._seed)
-
 
 def take_state(stepper: Stepper, device: torch.device) -> dict[str, Any]:
     """Return weights, buffers, the states of optimizer and loss scaler, and the state of the random generators."""
+    # Dropout draws from PyTorch's CPU generator, or from that of the accelerator.
+    random = {"cpu": torch.get_rng_state()}
+    if device.type in {"cuda", "xpu", "mps"}:
+        module: Any = getattr(torch, device.type)
+        random["device"] = module.get_rng_state() if device.type == "mps" else module.get_rng_state(device)
     return {
         "network": as_arrays(dict(stepper.network.state_dict())),
         "optimizer": as_arrays(stepper.optimizer.state_dict()),
         "scaler": as_arrays(stepper.scaler.state_dict()) if stepper.scaler is not None else None,
-        "random": as_arrays(_random_state(device)),
+        "random": as_arrays(random),
     }
 
 
+@torch.no_grad()
 def restore_state(stepper: Stepper, device: torch.device, held: dict[str, Any], *, in_place: bool) -> None:
     """Restore a training to `held`; a captured graph needs it `in_place`, at the addresses that it knows."""
-    _put_network(stepper, as_tensors(held["network"]))
+    own = stepper.network.state_dict()
+    saved = as_tensors(held["network"])
+    if {name: tensor.shape for name, tensor in own.items()} != {name: tensor.shape for name, tensor in saved.items()}:
+        raise LaneError("the checkpoint is of another network: its arrays have other names or shapes")
+    for name, tensor in own.items():
+        tensor.copy_(saved[name])
     optimizer = as_tensors(held["optimizer"])
+    parameters = [parameter for group in stepper.optimizer.param_groups for parameter in group["params"]]
     if in_place:
-        _copy_optimizer(stepper.optimizer, optimizer["state"])
+        for number, state in optimizer["state"].items():
+            kept = stepper.optimizer.state[parameters[number]]
+            for key, value in state.items():
+                if isinstance(kept.get(key), Tensor):
+                    kept[key].copy_(value)
+                else:
+                    kept[key] = value
     else:
         # Lay out optimizer state as its weight is: a fused step reads both in the same order
-        parameters = [each for group in stepper.optimizer.param_groups for each in group["params"]]
         in_layout = {
             number: {key: _like(value, parameters[number]) for key, value in state.items()}
             for number, state in optimizer["state"].items()
@@ -302,47 +313,14 @@ def restore_state(stepper: Stepper, device: torch.device, held: dict[str, Any], 
         stepper.optimizer.load_state_dict({**optimizer, "state": in_layout})
     if stepper.scaler is not None:
         stepper.scaler.load_state_dict(held["scaler"])
-    _put_random_state(device, as_tensors(held["random"]))
-
-
-@torch.no_grad()
-def _put_network(stepper: Stepper, saved: dict[str, Tensor]) -> None:
-    own = stepper.network.state_dict()
-    if {name: each.shape for name, each in own.items()} != {name: each.shape for name, each in saved.items()}:
-        raise LaneError("the checkpoint is of another network: its arrays have other names or shapes")
-    for name, each in own.items():
-        each.copy_(saved[name])
+    random = as_tensors(held["random"])
+    torch.set_rng_state(random["cpu"])
+    if "device" in random:
+        module: Any = getattr(torch, device.type)
+        module.set_rng_state(*([random["device"]] if device.type == "mps" else [random["device"], device]))
 
 
 def _like(value: Any, parameter: Tensor) -> Any:
     if not isinstance(value, Tensor) or value.shape != parameter.shape:
         return value
     return torch.empty_like(parameter, dtype=value.dtype, device="cpu").copy_(value)
-
-
-@torch.no_grad()
-def _copy_optimizer(optimizer: torch.optim.Optimizer, saved: dict[int, Any]) -> None:
-    parameters = [each for group in optimizer.param_groups for each in group["params"]]
-    for number, state in saved.items():
-        own = optimizer.state[parameters[number]]
-        for key, value in state.items():
-            if isinstance(own.get(key), Tensor):
-                own[key].copy_(value)
-            else:
-                own[key] = value
-
-
-def _random_state(device: torch.device) -> dict[str, Tensor]:
-    """Return the generators' states: dropout draws from PyTorch's CPU generator, or from that of the accelerator."""
-    state = {"cpu": torch.get_rng_state()}
-    if device.type in {"cuda", "xpu", "mps"}:
-        module: Any = getattr(torch, device.type)
-        state["device"] = module.get_rng_state() if device.type == "mps" else module.get_rng_state(device)
-    return state
-
-
-def _put_random_state(device: torch.device, state: dict[str, Tensor]) -> None:
-    torch.set_rng_state(state["cpu"])
-    if "device" in state:
-        module: Any = getattr(torch, device.type)
-        module.set_rng_state(*([state["device"]] if device.type == "mps" else [state["device"], device]))

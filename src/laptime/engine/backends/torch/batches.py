@@ -128,7 +128,10 @@ def open_container(value: Any) -> Container | None:
     """Return what a value holds; None for a leaf."""
     if isinstance(value, Tensor):
         return None
-    return next((opened(value) for is_one, opened in CONTAINERS if is_one(value)), None)
+    for is_one, opened in CONTAINERS:
+        if is_one(value):
+            return opened(value)
+    return None
 
 
 def _open_dict(value: dict[Any, Any]) -> Container:
@@ -150,12 +153,8 @@ def _open_packed(value: PackedSequence) -> Container:
 
 
 def _open_known(value: Any) -> Container:
-    parts, spec = _pytree.tree_flatten(value, is_leaf=lambda each: each is not value)
+    parts, spec = _pytree.tree_flatten(value, is_leaf=lambda part: part is not value)
     return Container(spec.context, parts, lambda made: _pytree.tree_unflatten(made, spec))
-
-
-def _open_fields(value: Any) -> Container:
-    return Container(value._fields, list(value), lambda parts: type(value)(*parts))
 
 
 def _open_dataclass(value: Any) -> Container:
@@ -198,16 +197,7 @@ def _has_tensors(value: Any) -> bool:
     held = getattr(value, "__dict__", None)
     if not isinstance(held, dict) or isinstance(value, type):
         return False
-    return any(isinstance(each, Tensor) for each in held.values())
-
-
-def _has_fields(value: Any) -> bool:
-    return isinstance(value, tuple) and hasattr(value, "_fields")
-
-
-def _is_dataclass(value: Any) -> bool:
-    """Whether it is one, and no dict too: that would keep its values twice."""
-    return dataclasses.is_dataclass(value) and not isinstance(value, type | MutableMapping)
+    return any(isinstance(attribute, Tensor) for attribute in held.values())
 
 
 # The first match counts. Plain types come first, since every step's batch passes here; packed sequences are tuples.
@@ -216,8 +206,14 @@ CONTAINERS: tuple[tuple[Callable[[Any], bool], Callable[[Any], Container]], ...]
     (lambda value: type(value) in {list, tuple}, _open_row),
     (lambda value: isinstance(value, PackedSequence), _open_packed),
     (lambda value: type(value) in _pytree.SUPPORTED_NODES, _open_known),
-    (_has_fields, _open_fields),
-    (_is_dataclass, _open_dataclass),
+    (
+        lambda value: isinstance(value, tuple) and hasattr(value, "_fields"),
+        lambda value: Container(value._fields, list(value), lambda parts: type(value)(*parts)),
+    ),
+    (  # a dataclass that is a dict too would keep its values twice
+        lambda value: dataclasses.is_dataclass(value) and not isinstance(value, type | MutableMapping),
+        _open_dataclass,
+    ),
     (lambda value: isinstance(value, MutableMapping), _open_mapping),
     (lambda value: isinstance(value, list | tuple), _open_row),
     (_has_tensors, _open_object),
@@ -228,14 +224,19 @@ def keep_batches(path: Path, batches: list[Any]) -> str | None:
     """Write the batches; return the reason if that failed."""
     if (size := sum(map(count_bytes, batches))) > KEPT_MOST_BYTES:
         return f"they take {size >> 20} MB, and up to {KEPT_MOST_BYTES >> 20} MB are kept"
-    strange = next((leaf for batch in batches for leaf in leaves(batch) if not _is_kept(leaf)), None)
-    if strange is not None:
-        return f"they hold {type(strange).__name__}"
+    strange = [leaf for batch in batches for leaf in leaves(batch) if not _is_kept(leaf)]
+    if strange:
+        return f"they hold {type(strange[0]).__name__}"
     try:
-        with path.open(
-            "wb"
-        ) as file:  # a process that was killed may have left it; where this one is judged, it is made
-            _write(file, batches)
+        # A process that was killed may have left the file; where this one is judged, it is made.
+        with path.open("wb") as file:
+            described = [
+                {"holds": describe(batch), "leaves": [_tell(leaf) for leaf in leaves(batch)]} for batch in batches
+            ]
+            header = json.dumps({"digest": digest_batches(batches), "batches": described}).encode()
+            file.write(BATCHES_MARK + len(header).to_bytes(8, "little") + header)
+            for tensor in tensors(batches):
+                file.write(_bytes(tensor))
     except OSError as error:
         with contextlib.suppress(OSError):
             path.write_bytes(b"")
@@ -250,10 +251,10 @@ def load_batches(path: Path, pattern: Any) -> tuple[list[Any], str] | None:
             if file.read(len(BATCHES_MARK)) != BATCHES_MARK:
                 return None
             header = json.loads(file.read(min(int.from_bytes(file.read(8), "little"), HEADER_MOST_BYTES)))
-            if any(each["holds"] != describe(pattern) for each in header["batches"]):
+            if any(batch["holds"] != describe(pattern) for batch in header["batches"]):
                 return None
             types = [type(leaf) for leaf in leaves(pattern)]
-            batches = [filled(pattern, _read_leaves(file, told["leaves"], types)) for told in header["batches"]]
+            batches = [filled(pattern, _read_leaves(file, batch["leaves"], types)) for batch in header["batches"]]
             return batches, str(header["digest"])
     except (OSError, ValueError, KeyError, TypeError, RuntimeError, RecursionError):
         return None
@@ -276,23 +277,13 @@ def digest_batches(batches: list[Any]) -> str:
 
 def hollow(batch: Any) -> Any:
     """Return the containers of a batch with empty tensors, to be filled later."""
-    return mapped(batch, lambda each: torch.empty(0).as_subclass(type(each)))
+    return mapped(batch, lambda tensor: torch.empty(0).as_subclass(type(tensor)))
 
 
 def _is_kept(leaf: Any) -> bool:
     if not isinstance(leaf, Tensor):
         return isinstance(leaf, PLAIN_TYPES)
     return leaf.layout == torch.strided and not leaf.is_nested and not leaf.is_quantized
-
-
-def _write(file: IO[bytes], batches: list[Any]) -> None:
-    told = [{"holds": describe(batch), "leaves": [_tell(each) for each in leaves(batch)]} for batch in batches]
-    header = json.dumps({"digest": digest_batches(batches), "batches": told}).encode()
-    file.write(BATCHES_MARK + len(header).to_bytes(8, "little") + header)
-    for batch in batches:
-        for leaf in leaves(batch):
-            if isinstance(leaf, Tensor):
-                file.write(_bytes(leaf))
 
 
 def _tell(leaf: Any) -> Any:
@@ -306,12 +297,13 @@ def _bytes(leaf: Tensor) -> memoryview:
     return memoryview(flat.view(torch.uint8).numpy().data) if flat.numel() else memoryview(bytearray())
 
 
-def _read_leaves(file: IO[bytes], told: list[Any], types: list[type]) -> Iterator[Any]:
-    for each, kind in zip(told, types, strict=True):
-        if isinstance(each, list):
-            yield each[0]
+def _read_leaves(file: IO[bytes], described: list[Any], types: list[type]) -> Iterator[Any]:
+    for leaf, kind in zip(described, types, strict=True):
+        if isinstance(leaf, list):
+            yield leaf[0]
             continue
-        dtype, shape = TYPE_NAMES[each["type"]], each["shape"]
+        dtype = TYPE_NAMES[leaf["type"]]
+        shape = leaf["shape"]
         if math.prod(shape) * dtype.itemsize > KEPT_MOST_BYTES:
             raise ValueError
         made = torch.empty(shape, dtype=dtype)
@@ -347,46 +339,44 @@ def with_batch(training: Training, batch: int | None, name: str) -> Training:
     """Return the training with another batch. A lap has whole batches only, and leaves out what is left over."""
     if batch is None:
         return training
-    known, given, steps = look_at_batches(training.data), training.data, training.steps_per_lap
+    given = training.data
+    known = look_at_batches(given)
     why = known.why_not(batch)
     if why is not None or known.batch is None:
         raise TrainingError(*OwnBatches.refusal(str(batch), name, why or ""))
-    data = _made_again(given, batch) if isinstance(given, DataLoader) else _cut(given, batch)
-    return replace(
-        training, data=data, steps_per_lap=None if steps is None else max(1, round(steps * known.batch / batch))
-    )
-
-
-def _made_again(given: DataLoader[Any], batch: int) -> DataLoader[Any]:
-    words: dict[str, Any] = {word: getattr(given, word) for word in KEPT_ARGUMENTS}
-    if not isinstance(given.dataset, IterableDataset):
-        words["sampler"] = given.sampler
-    return DataLoader(given.dataset, batch_size=batch, drop_last=True, **words)
-
-
-def _cut(given: Sequence[Any], batch: int) -> list[Any]:
-    """Join all batches along their first axis, and cut them into batches of another size, in the same order."""
-    columns = zip(*map(leaves, given), strict=True)
-    whole = [None if column[0] is None else torch.cat(column) for column in columns]
-    count = min(len(tensor) for tensor in whole if tensor is not None) // batch
-    cuts = [slice(start * batch, (start + 1) * batch) for start in range(count)]
-    return [filled(given[0], iter([None if each is None else each[cut] for each in whole])) for cut in cuts]
+    data: Any
+    if isinstance(given, DataLoader):
+        words: dict[str, Any] = {word: getattr(given, word) for word in KEPT_ARGUMENTS}
+        if not isinstance(given.dataset, IterableDataset):
+            words["sampler"] = given.sampler
+        data = DataLoader(given.dataset, batch_size=batch, drop_last=True, **words)
+    else:
+        # Join all batches along their first axis, and cut them into batches of another size, in the same order.
+        columns = zip(*map(leaves, given), strict=True)
+        whole = [None if column[0] is None else torch.cat(column) for column in columns]
+        count = min(len(tensor) for tensor in whole if tensor is not None) // batch
+        cuts = [slice(start * batch, (start + 1) * batch) for start in range(count)]
+        data = [filled(given[0], iter([None if tensor is None else tensor[cut] for tensor in whole])) for cut in cuts]
+    steps = training.steps_per_lap
+    if steps is not None:
+        steps = max(1, round(steps * known.batch / batch))
+    return replace(training, data=data, steps_per_lap=steps)
 
 
 def _why_uncut(given: Sequence[Any]) -> str:
     """Return why batches are not plain tensors with one row an item; empty if they are."""
-    if len({describe(each) for each in given}) > 1:
+    if len(set(map(describe, given))) > 1:
         return "they do not hold the same"
     columns = [column for column in zip(*map(leaves, given), strict=True) if column[0] is not None]
-    every = [each for column in columns for each in column]
-    other = next((each for each in every if not isinstance(each, Tensor)), None)
-    if other is not None:
-        return f"{type(other).__name__} is no tensor"
-    if any(each.layout != torch.strided or each.is_nested for each in every):
+    every = [leaf for column in columns for leaf in column]
+    others = [leaf for leaf in every if not isinstance(leaf, Tensor)]
+    if others:
+        return f"{type(others[0]).__name__} is no tensor"
+    if any(tensor.layout != torch.strided or tensor.is_nested for tensor in every):
         return "they hold sparse or nested tensors"
-    if not every or not all(each.dim() and len(each) for each in every):
+    if not every or not all(tensor.dim() and len(tensor) for tensor in every):
         return "one holds a single number, or nothing"
-    if any(len({(each.shape[1:], each.dtype, each.device) for each in column}) > 1 for column in columns):
+    if any(len({(tensor.shape[1:], tensor.dtype, tensor.device) for tensor in column}) > 1 for column in columns):
         return "their tensors have other shapes or types from batch to batch"
     if any(len(set(map(len, batch))) > 1 for batch in zip(*columns, strict=True)):
         return "the tensors of a batch have different lengths, and which axis counts the items is not known"
@@ -409,11 +399,28 @@ class OwnOptimizer:
     """`needs_closure` says that each step computes the loss several times, `unfused` names one without a fused form."""
 
     def __init__(self, name: str, given: Any, model: nn.Module) -> None:
-        self._name, self._given, self._model = name, given, model
-        self._refuse_what_is_none()
+        self._name = name
+        self._given = given
+        self._model = model
+        kind = type(given).__name__
+        if isinstance(given, LRScheduler):
+            says = f"optimizer is {kind}, a schedule of learning rates"
+            raise TrainingError(f"{name}: {says}", f"give its optimizer; or {IN_A_STEP}")
+        if isinstance(given, tuple | list | dict):
+            raise TrainingError(f"{name}: optimizer is a {kind}, expected one optimizer", IN_A_STEP)
+        if given is None:
+            raise TrainingError(f"{name}: gives no optimizer", GIVE_ONE)
+        if not isinstance(given, optim.Optimizer) and not callable(given):
+            raise TrainingError(f"{name}: optimizer is {kind}", GIVE_ONE)
         probe = given if isinstance(given, optim.Optimizer) else self._call(model)
-        self.needs_closure = _needs_closure(probe)
-        self.epsilon = _epsilon_of(probe)
+        # A step that cannot do without a function that computes the loss again, as that of LBFGS.
+        closure = inspect.signature(type(probe).step).parameters.get("closure")
+        self.needs_closure = closure is not None and closure.default is inspect.Parameter.empty
+        # The gradient size below which the optimizer stops normalising; 1 for one that never normalises.
+        epsilon = probe.defaults.get("eps")
+        self.epsilon = float(epsilon) if isinstance(epsilon, float | int) else 1.0
+        if isinstance(epsilon, float | int) and isinstance(probe, optim.Adadelta):
+            self.epsilon = math.sqrt(epsilon)
         self.unfused = None if "fused" in probe.defaults else type(probe).__name__
 
     def make(self, network: nn.Module, options: dict[str, Any]) -> optim.Optimizer:
@@ -447,36 +454,10 @@ class OwnOptimizer:
         twins = dict(zip(map(id, self._model.parameters()), network.parameters(), strict=True))
         groups: list[dict[str, Any]] = []
         for group in self._given.param_groups:
-            if any(id(each) not in twins for each in group["params"]):
+            if any(id(parameter) not in twins for parameter in group["params"]):
                 raise TrainingError(
                     f"{self._name}: the optimizer holds parameters that the model does not have",
                     "make them a part of the model, or take a step of your own: laptime.Training(step=..., state=...)",
                 )
-            groups.append({**group, "params": [twins[id(each)] for each in group["params"]]})
+            groups.append({**group, "params": [twins[id(parameter)] for parameter in group["params"]]})
         return groups
-
-    def _refuse_what_is_none(self) -> None:
-        given, kind = self._given, type(self._given).__name__
-        if isinstance(given, LRScheduler):
-            says = f"optimizer is {kind}, a schedule of learning rates"
-            raise TrainingError(f"{self._name}: {says}", f"give its optimizer; or {IN_A_STEP}")
-        if isinstance(given, tuple | list | dict):
-            raise TrainingError(f"{self._name}: optimizer is a {kind}, expected one optimizer", IN_A_STEP)
-        if given is None:
-            raise TrainingError(f"{self._name}: gives no optimizer", GIVE_ONE)
-        if not isinstance(given, optim.Optimizer) and not callable(given):
-            raise TrainingError(f"{self._name}: optimizer is {kind}", GIVE_ONE)
-
-
-def _needs_closure(optimizer: optim.Optimizer) -> bool:
-    """Whether a step takes a function that computes the loss again, as that of LBFGS does."""
-    closure = inspect.signature(type(optimizer).step).parameters.get("closure")
-    return closure is not None and closure.default is inspect.Parameter.empty
-
-
-def _epsilon_of(optimizer: optim.Optimizer) -> float:
-    """Return the gradient size below which the optimizer stops normalising; 1 for one that never normalises."""
-    epsilon = optimizer.defaults.get("eps")
-    if not isinstance(epsilon, float | int):
-        return 1.0
-    return math.sqrt(epsilon) if isinstance(optimizer, optim.Adadelta) else float(epsilon)

@@ -30,7 +30,8 @@ def count_work(step: Callable[[Any], object], draw: Callable[[], Any]) -> StepWo
 
     Where the next batch has other shapes, a step on it is counted, too.
     """
-    first, second = draw(), draw()
+    first = draw()
+    second = draw()
     step(first)
     python_s, core_score = time_between(step, first)
     work = replace(_count(step, first), python_s=python_s, core_score=core_score)

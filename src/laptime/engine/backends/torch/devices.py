@@ -15,7 +15,6 @@ from types import MethodType
 from typing import Any
 
 import torch
-from torch import Tensor
 from torch.cuda import nccl
 from torch.optim import Optimizer
 
@@ -40,29 +39,49 @@ PRECISION_TYPES = {"fp32": torch.float32, "tf32": torch.float32, "bf16": torch.b
 
 
 def list_devices() -> tuple[Device, ...]:
-    return (_processor(), *_cuda(), *_mps(), *_xpu())
+    features = ["bf16", "fp16", "channels_last", "fused"]
+    features += ["compile"] if shutil.which("g++") or shutil.which("clang++") else []
+    features += ["malloc"] if platform.libc_ver()[0] == "glibc" else []
+    details = {"threads": str(torch.get_num_threads()), "vector": torch.backends.cpu.get_cpu_capability()}
+    found = [Device("cpu", "cpu", "processor", usable=True, features=tuple(features), details=details)]
+    if torch.cuda.is_available():
+        driver = ask_driver()
+        found += [_cuda_device(index, driver) for index in range(torch.cuda.device_count())]
+    else:
+        build = "CUDA" if torch.version.cuda else "ROCm" if getattr(torch.version, "hip", None) else ""
+        found.append(_absent("cuda", "cuda", _why_no_cuda(build), _build_details(build)))
+    if platform.system() == "Darwin":
+        if torch.backends.mps.is_available():
+            found.append(Device("mps", "mps", "Apple GPU", usable=True, features=("fp16", "channels_last")))
+        else:
+            found.append(_absent("mps", "mps", "PyTorch finds no Metal device"))
+    if hasattr(torch, "xpu") and torch.xpu.is_available():
+        found += [_xpu_device(index) for index in range(torch.xpu.device_count())]
+    return tuple(found)
 
 
 def list_versions() -> dict[str, str]:
     """Return PyTorch's version first, then those of its libraries, as far as this build has them."""
     hip = getattr(torch.version, "hip", None)
+    cudnn: str | None
+    try:
+        number = torch.backends.cudnn.version()  # type: ignore[no-untyped-call]
+    except RuntimeError as error:  # a library on the path does not fit the build
+        cudnn = f"not usable: {str(error).split('. ')[0]}"
+    else:
+        cudnn = None if number is None else str(number) if hip else cudnn_words(number)
+    try:
+        exchange = ".".join(map(str, nccl.version()))  # type: ignore[no-untyped-call]
+    except (AttributeError, RuntimeError):  # a build for processors only lacks the function inside the module
+        exchange = None
     asked = {
         "cuda": torch.version.cuda,
         "hip": hip,
-        "miopen" if hip else "cudnn": _ask_cudnn(is_nvidia=not hip),
-        "rccl" if hip else "nccl": _ask_nccl(),
+        "miopen" if hip else "cudnn": cudnn,
+        "rccl" if hip else "nccl": exchange,
         "onednn": find_onednn(torch.__config__.show()),
     }
     return {"torch": str(torch.__version__), **{name: str(version) for name, version in asked.items() if version}}
-
-
-def _ask_cudnn(*, is_nvidia: bool) -> str | None:
-    """Return the version, or why there is none: PyTorch raises if a library on the path does not fit the build."""
-    try:
-        number = torch.backends.cudnn.version()  # type: ignore[no-untyped-call]
-    except RuntimeError as error:
-        return f"not usable: {str(error).split('. ')[0]}"
-    return None if number is None else cudnn_words(number) if is_nvidia else str(number)
 
 
 def cudnn_words(number: int) -> str:
@@ -71,34 +90,10 @@ def cudnn_words(number: int) -> str:
     return f"{major}.{rest // 100}.{rest % 100}"
 
 
-def _ask_nccl() -> str | None:
-    """Return the version, or None: a build for processors only lacks the function inside the module."""
-    try:
-        return ".".join(map(str, nccl.version()))  # type: ignore[no-untyped-call]
-    except (AttributeError, RuntimeError):
-        return None
-
-
 def find_onednn(configuration: str) -> str | None:
     """Find the version in PyTorch's description of its build, which may use the library's former name."""
     found = re.search(r"(?:MKL-DNN|oneDNN) v(\d+(?:\.\d+)*)", configuration)
     return found[1] if found else None
-
-
-def _processor() -> Device:
-    features = ["bf16", "fp16", "channels_last", "fused"]
-    features += ["compile"] if shutil.which("g++") or shutil.which("clang++") else []
-    features += ["malloc"] if platform.libc_ver()[0] == "glibc" else []
-    details = {"threads": str(torch.get_num_threads()), "vector": torch.backends.cpu.get_cpu_capability()}
-    return Device("cpu", "cpu", "processor", usable=True, features=tuple(features), details=details)
-
-
-def _cuda() -> list[Device]:
-    if not torch.cuda.is_available():
-        build = "CUDA" if torch.version.cuda else "ROCm" if getattr(torch.version, "hip", None) else ""
-        return [_absent("cuda", "cuda", _why_no_cuda(build), _build_details(build))]
-    driver = ask_driver()
-    return [_cuda_device(index, driver) for index in range(torch.cuda.device_count())]
 
 
 def _cuda_device(index: int, driver: dict[str, str]) -> Device:
@@ -108,6 +103,10 @@ def _cuda_device(index: int, driver: dict[str, str]) -> Device:
     features += ["tf32", "bf16"] if capability >= AMPERE else []
     features += ["compile", "compiled_graph"] if util.find_spec("triton") is not None else []
     usable, reason = _try_product(f"cuda:{index}")
+    # Older versions of PyTorch report only the UUID, those for ROCm not even that.
+    place: list[Any] = [getattr(found, name, None) for name in ("pci_domain_id", "pci_bus_id", "pci_device_id")]
+    bus = "" if None in place else "{:04x}:{:02x}:{:02x}".format(*place)
+    uuid = str(getattr(found, "uuid", "")).lower()
     return Device(
         name=f"cuda:{index}",
         kind="cuda",
@@ -119,19 +118,12 @@ def _cuda_device(index: int, driver: dict[str, str]) -> Device:
         details={
             "capability": f"{found.major}.{found.minor}",
             "multiprocessors": str(found.multi_processor_count),
-            **_identity(found),
+            **({"uuid": uuid} if uuid else {}),
+            **({"bus": bus} if bus else {}),
             **_build_details("ROCm" if getattr(torch.version, "hip", None) else "CUDA"),
             **driver,
         },
     )
-
-
-def _identity(found: Any) -> dict[str, str]:
-    """Identify the card: older versions of PyTorch report only the UUID, those for ROCm not even that."""
-    place: list[Any] = [getattr(found, name, None) for name in ("pci_domain_id", "pci_bus_id", "pci_device_id")]
-    bus = "" if None in place else "{:04x}:{:02x}:{:02x}".format(*place)
-    uuid = str(getattr(found, "uuid", "")).lower()
-    return {name: told for name, told in (("uuid", uuid), ("bus", bus)) if told}
 
 
 def _try_product(name: str) -> tuple[bool, str | None]:
@@ -157,22 +149,10 @@ def _why_no_cuda(build: str) -> str:
 
 def _build_details(build: str) -> dict[str, str]:
     """Return for which vendor's cards this PyTorch was built, and for which generations of them."""
-    generations = " ".join(torch.cuda.get_arch_list()) if build else ""
-    return {name: told for name, told in (("build", build), ("architectures", generations)) if told}
-
-
-def _mps() -> list[Device]:
-    if platform.system() != "Darwin":
-        return []
-    if not torch.backends.mps.is_available():
-        return [_absent("mps", "mps", "PyTorch finds no Metal device")]
-    return [Device("mps", "mps", "Apple GPU", usable=True, features=("fp16", "channels_last"))]
-
-
-def _xpu() -> list[Device]:
-    if not (hasattr(torch, "xpu") and torch.xpu.is_available()):
-        return []
-    return [_xpu_device(index) for index in range(torch.xpu.device_count())]
+    if not build:
+        return {}
+    generations = " ".join(torch.cuda.get_arch_list())
+    return {"build": build, "architectures": generations} if generations else {"build": build}
 
 
 def _xpu_device(index: int) -> Device:
@@ -229,7 +209,12 @@ class DeviceClock:
             FENCES[self.device.type](self.device)
 
     def _record_event(self) -> object:
-        event = self._next_event()
+        # From a pool: making an event costs more than recording it, and a window may need thousands.
+        if self._used == len(self._events):
+            maker = torch.mps.Event if self.device.type == "mps" else self._module.Event
+            self._events.append(maker(enable_timing=True))
+        event = self._events[self._used]
+        self._used += 1
         event.record()
         return event
 
@@ -239,14 +224,6 @@ class DeviceClock:
             return tuple(after - before for before, after in pairs)  # type: ignore[operator]
         self._used = 0
         return tuple(round(before.elapsed_time(after) * 1e6) for before, after in pairs)  # type: ignore[attr-defined]
-
-    def _next_event(self) -> Any:
-        """Take an event from the pool: making one costs more than recording it, and a window may need thousands."""
-        if self._used == len(self._events):
-            maker = torch.mps.Event if self.device.type == "mps" else self._module.Event
-            self._events.append(maker(enable_timing=True))
-        self._used += 1
-        return self._events[self._used - 1]
 
 
 class TorchExercises:
@@ -273,15 +250,12 @@ class TorchExercises:
         kind = PRECISION_TYPES[precision]
         left, right = (torch.randn(rows, rows, device=self._device).to(kind) for _ in range(2))
         if way == CONVOLUTION:
-            return self._convolution(left, right, rows)
+            # The left matrix is an image of one line whose pixels are its rows, the right one is the filters.
+            image = left.t().reshape(1, rows, 1, rows).to(memory_format=torch.channels_last)
+            filters = right.reshape(rows, rows, 1, 1).to(memory_format=torch.channels_last)
+            return Exercise(lambda: torch.conv2d(image, filters), self._fence, product_work(rows))
         into = torch.empty(rows, rows, dtype=kind, device=self._device)
         return Exercise(lambda: torch.mm(left, right, out=into), self._fence, product_work(rows))
-
-    def _convolution(self, left: Tensor, right: Tensor, rows: int) -> Exercise:
-        """Use the left matrix as an image of one line whose pixels are its rows, and the right one as the filters."""
-        image = left.t().reshape(1, rows, 1, rows).to(memory_format=torch.channels_last)
-        filters = right.reshape(rows, rows, 1, 1).to(memory_format=torch.channels_last)
-        return Exercise(lambda: torch.conv2d(image, filters), self._fence, product_work(rows))
 
     def copy(self, way: str, size_bytes: int) -> Exercise:
         source = torch.ones(size_bytes // 4, device=self._device)
@@ -297,12 +271,12 @@ class TorchExercises:
 # switch for denormal numbers is here too: they are too small for full precision, and often 100 times as slow.
 
 HAS_NEW_WORDS = hasattr(torch.backends.cuda.matmul, "fp32_precision")  # from PyTorch 2.9 on
-EXACT, TF32 = "ieee", "tf32"
-DENORMAL_ROWS, DENORMAL_FACTOR, DENORMAL_FACTOR_2 = (
-    256,
-    1e-30,
-    1e-10,
-)  # a product of denormal numbers only, of which each thread gets rows
+EXACT = "ieee"
+TF32 = "tf32"
+# For a product of denormal numbers only, of which each thread gets rows.
+DENORMAL_ROWS = 256
+DENORMAL_FACTOR = 1e-30
+DENORMAL_FACTOR_2 = 1e-10
 EXERCISE_NUMBERS = 1 << 20
 
 
@@ -320,9 +294,11 @@ class Switches:
     def in_tf32(self) -> tuple[str, ...]:
         """Return what would use TF32 on a card that supports it: products, and what cuDNN computes."""
         products, by_cudnn = self.old or (False, False)
-        seen = {"products": products or TF32 in self.new[1:2],
-                "convolutions and recurrent layers": by_cudnn or TF32 in self.new[2:5]}  # fmt: skip
-        return tuple(name for name, is_so in seen.items() if is_so)
+        found = {
+            "products": products or TF32 in self.new[1:2],
+            "convolutions and recurrent layers": by_cudnn or TF32 in self.new[2:5],
+        }
+        return tuple(name for name, is_so in found.items() if is_so)
 
 
 def read_switches() -> Switches:
@@ -378,13 +354,14 @@ def _places() -> list[Any]:
     """Return the places of the switches: for all, for products and convolutions on cards, and for the processor."""
     if not HAS_NEW_WORDS:
         return []
-    said: Any = torch.backends
-    return [said, said.cuda.matmul, said.cudnn, said.cudnn.conv, said.cudnn.rnn, *_of_processor()]
+    backends: Any = torch.backends
+    cudnn = backends.cudnn
+    return [backends, backends.cuda.matmul, cudnn, cudnn.conv, cudnn.rnn, *_of_processor()]
 
 
 def _of_processor() -> list[Any]:
-    said: Any = torch.backends.mkldnn
-    return [said, said.matmul, said.conv, said.rnn]
+    mkldnn: Any = torch.backends.mkldnn
+    return [mkldnn, mkldnn.matmul, mkldnn.conv, mkldnn.rnn]
 
 
 def flush_denormals() -> None:
@@ -404,9 +381,8 @@ def flush_denormals() -> None:
 
 def keeps_denormals() -> bool:
     """Whether any thread still computes with denormal numbers: products may have their own threads."""
-    product = torch.full((DENORMAL_ROWS, DENORMAL_ROWS), DENORMAL_FACTOR) @ torch.full(
-        (DENORMAL_ROWS, DENORMAL_ROWS), DENORMAL_FACTOR_2
-    )
+    rows = (DENORMAL_ROWS, DENORMAL_ROWS)
+    product = torch.full(rows, DENORMAL_FACTOR) @ torch.full(rows, DENORMAL_FACTOR_2)
     scaled = torch.full((EXERCISE_NUMBERS,), DENORMAL_FACTOR) * DENORMAL_FACTOR_2
     return any(bool(tensor.view(torch.int32).any()) for tensor in (product, scaled))
 

@@ -98,8 +98,11 @@ class Stream(InMemory):
         ready_batches: int = 0,
         let_go: Callable[[], None] = lambda: None,
     ) -> None:
-        self.fetch, self.move, self.in_place = batches.__next__, move, move is leave
-        self.ready_batches, self._let_go = ready_batches, let_go
+        self.fetch = batches.__next__
+        self.move = move
+        self.in_place = move is leave
+        self.ready_batches = ready_batches
+        self._let_go = let_go
 
     def __call__(self) -> StepBatch:
         return self.move(self.fetch())
@@ -115,7 +118,8 @@ class Prefetch(InMemory):
         self, draw: Callable[[int], StepBatch], move: Callable[[StepBatch], StepBatch], workers: int, first: int
     ) -> None:
         self.ready_batches = QUEUE_A_WORKER * workers
-        self._move, self._draw = move, draw
+        self._move = move
+        self._draw = draw
         self._numbers = itertools.count(first)
         self._pool = ThreadPoolExecutor(workers, "prefetch")
         self._queue = deque(self._ask() for _ in range(self.ready_batches))
@@ -146,17 +150,23 @@ class ShuffledItems:
         if len(items.labels) < batch:  # a user's small data set: its items come more than once
             items = repeated(items, batch)
         images = items.images if channels_last else np.ascontiguousarray(items.images.transpose(0, 3, 1, 2))
-        self._images, self._labels = torch.from_numpy(images), torch.from_numpy(items.labels)
-        self._batch, self._channels_last, self._pin = batch, channels_last, pin
+        self._images = torch.from_numpy(images)
+        self._labels = torch.from_numpy(items.labels)
+        self._batch = batch
+        self._channels_last = channels_last
+        self._pin = pin
         self._laps: dict[int, Tensor] = {}
-        self._seed, self.batches_a_lap = seed, len(items.labels) // batch
-        self._rank, self._of = recipe.group.rank, recipe.group.of  # rank 1 of 2 takes batches 1, 3, 5
+        self._seed = seed
+        self.batches_a_lap = len(items.labels) // batch
+        self._rank = recipe.group.rank  # rank 1 of 2 takes batches 1, 3, 5
+        self._of = recipe.group.of
         self._lock = threading.Lock()
 
     def __call__(self, number: int) -> StepBatch:
         lap, place = divmod(number * self._of + self._rank, self.batches_a_lap)
         chosen = self._order(lap)[place * self._batch : (place + 1) * self._batch]
-        images, labels = self._images.index_select(0, chosen), self._labels.index_select(0, chosen)
+        images = self._images.index_select(0, chosen)
+        labels = self._labels.index_select(0, chosen)
         if self._channels_last:
             images = images.permute(0, 3, 1, 2)
         return (images.pin_memory(), labels.pin_memory()) if self._pin else (images, labels)
@@ -176,12 +186,22 @@ def open_source(
     channels_last = settings.layout == "channels_last"
     move = _mover(device, channels_last=channels_last)
     if isinstance(recipe, OwnData):
-        return _open_own(recipe, settings, move, first)
+        if settings.input in KEPT_INPUTS:
+            kept = keep_own(recipe, settings)
+            turned = first % len(kept)
+            return _cycle(kept[turned:] + kept[:turned], settings, move)
+        data = open_loader(recipe, settings)
+        if type(data) in {list, tuple} and settings.joined is None and not isinstance(recipe.group, Ranks):
+            return Stream(itertools.islice(endless(data, recipe.name), first, None), move)  # no generator between
+        walk = walk_own(data, recipe, settings)
+        return Stream(itertools.islice(walk, first, None), move, ready_of(data, settings), walk.close)
     if recipe.data is not None and recipe.workload.reads_files and settings.input not in KEPT_INPUTS:
         share = (recipe.group.rank, recipe.group.of)
         return open_files(recipe.workload, recipe.data, settings, device, seed=seed, first=first, share=share)
     batch = settings.batch or recipe.workload.batch
-    pin = device.type == "cuda" and (settings.input in {"fast", "cached"} or _copies_at_best(settings))
+    # As written, the copy alone copies from the memory that holds the batches; at its best it uses pinned memory.
+    copies_at_best = settings.input == "copy" and settings.preset != "as-written"
+    pin = device.type == "cuda" and (settings.input in {"fast", "cached"} or copies_at_best)
     gather = ShuffledItems(recipe, batch, channels_last=channels_last, pin=pin, seed=seed)
     if settings.input == "fast":
         return Prefetch(gather, move, settings.workers or 1, first)
@@ -212,18 +232,6 @@ def find_data_place(
     return place_in_laps(partial(open_at, 0), taken, length_of(data), recipe.laps)
 
 
-def _open_own(recipe: OwnData, settings: Settings, move: Callable[[StepBatch], StepBatch], first: int) -> BatchSource:
-    if settings.input in KEPT_INPUTS:
-        kept = keep_own(recipe, settings)
-        turned = first % len(kept)
-        return _cycle(kept[turned:] + kept[:turned], settings, move)
-    data = open_loader(recipe, settings)
-    if type(data) in {list, tuple} and settings.joined is None and not isinstance(recipe.group, Ranks):
-        return Stream(itertools.islice(endless(data, recipe.name), first, None), move)  # without a generator between
-    walk = walk_own(data, recipe, settings)
-    return Stream(itertools.islice(walk, first, None), move, ready_of(data, settings), walk.close)
-
-
 def _cycle(batches: list[StepBatch], settings: Settings, move: Callable[[StepBatch], StepBatch]) -> Stream:
     if settings.input in {"resident", "one"}:
         return Stream(itertools.cycle([move(batch) for batch in batches]), leave)
@@ -233,11 +241,6 @@ def _cycle(batches: list[StepBatch], settings: Settings, move: Callable[[StepBat
 def leave(batch: StepBatch) -> StepBatch:
     """Return a batch that is in its place."""
     return batch
-
-
-def _copies_at_best(settings: Settings) -> bool:
-    """Whether the copy alone uses pinned memory; as written, it copies from the memory that holds the batches."""
-    return settings.input == "copy" and settings.preset != "as-written"
 
 
 def _mover(device: torch.device, *, channels_last: bool) -> Callable[[StepBatch], StepBatch]:
@@ -273,9 +276,12 @@ class FileBatchSource:
     def __init__(
         self, pipeline: Pipeline, device: torch.device, *, channels_last: bool, warp: BatchWarp | None = None
     ) -> None:
-        self._pipeline, self._warp = pipeline, warp
-        self.ready_batches, self.holds = pipeline.ready_batches, pipeline.holds
-        self._device, self._channels_last = device, channels_last
+        self._pipeline = pipeline
+        self._warp = warp
+        self.ready_batches = pipeline.ready_batches
+        self.holds = pipeline.holds
+        self._device = device
+        self._channels_last = channels_last
         self._pinned = PinnedBuffers(device) if device.type == "cuda" else None
 
     def __call__(self) -> StepBatch:
@@ -325,7 +331,8 @@ class PinnedBuffers:
         self._turn = 0
 
     def __call__(self, images: Tensor) -> Tensor:
-        turn, self._turn = self._turn, (self._turn + 1) % STAGES_AHEAD
+        turn = self._turn
+        self._turn = (turn + 1) % STAGES_AHEAD
         buffer = self._buffers[turn]
         if buffer is None or buffer.shape != images.shape:
             buffer = self._buffers[turn] = torch.empty_like(images, pin_memory=True)
@@ -351,8 +358,8 @@ class Files(Dataset[tuple[Tensor, Tensor]]):
 
     def __getitem__(self, index: int) -> tuple[Tensor, Tensor]:
         job = self._job
-        for each in range(index, index + len(job.paths)):
-            place = each % len(job.paths)
+        for number in range(index, index + len(job.paths)):
+            place = number % len(job.paths)
             try:
                 image = read_plain(job.paths[place], job.height, job.width)
             except DamagedImageError as error:
@@ -419,16 +426,12 @@ def open_files(
             return FileBatchSource(Loader(job, first), device, channels_last=channels_last)
         pipeline = open_published_pipeline(workload, job, first, workers)
         return FileBatchSource(pipeline, device, channels_last=channels_last)
-    warp = BatchWarp(seed, first) if job.turned and _turns_on_device(settings, device) else None
+    # Images are turned in whole batches by the device: by default where that is a card.
+    where: str = settings.value_of("augment") or ("device" if device.type == "cuda" else "host")
+    warp = BatchWarp(seed, first) if job.turned and where == "device" else None
     job = replace(job, turned=job.turned and warp is None)
     pipeline = open_fast_pipeline(job, workers_for(settings, device.type), first)
     return FileBatchSource(pipeline, device, channels_last=channels_last, warp=warp)
-
-
-def _turns_on_device(settings: Settings, device: torch.device) -> bool:
-    """Whether images are turned in whole batches by the device: by default where that is a card."""
-    where: str = settings.value_of("augment") or ("device" if device.type == "cuda" else "host")
-    return where == "device"
 
 
 def is_published(settings: Settings) -> bool:
@@ -442,7 +445,8 @@ class BatchWarp:
     """Turns one batch after another, by angles drawn from the seed and the batch's number."""
 
     def __init__(self, seed: int, first: int) -> None:
-        self._seed, self._number = seed, first
+        self._seed = seed
+        self._number = first
 
     def __call__(self, images: Tensor) -> Tensor:
         """Return the images turned; they are floats as (item, channel, row, column)."""
@@ -473,7 +477,8 @@ QUEUE_A_WORKER = 2
 
 def open_loader(recipe: OwnData, settings: Settings) -> Any:
     """Return the user's data; if the lane sets workers or what they prepare, a copy of its DataLoader with these."""
-    data, prefetch = shared_loader(recipe.training.data, recipe.group), settings.value_of("prefetch")
+    data = shared_loader(recipe.training.data, recipe.group)
+    prefetch = settings.value_of("prefetch")
     workers = settings.workers
     if workers is None and prefetch is None:
         return data
@@ -502,8 +507,17 @@ def walk_own(data: Any, recipe: OwnData, settings: Settings) -> Generator[StepBa
     if isinstance(recipe.group, Ranks) and not hands_out_shares(data):
         batches = recipe.group.own(batches)
     if settings.workers is not None:
-        batches = _told_of_workers(batches, settings.workers)
-    yield from batches if settings.joined is None else _joined(batches, settings.joined, recipe.name)
+        batches = _watched(batches, settings.workers)
+    if settings.joined is None:
+        yield from batches
+        return
+    while True:
+        several = list(itertools.islice(batches, settings.joined))
+        kinds = {(type(batch), len(batch)) if type(batch) in {list, tuple} else None for batch in several}
+        if kinds != {None} and len(kinds) == 1:
+            yield type(several[0])(_join(list(column), recipe.name) for column in zip(*several, strict=True))
+        else:
+            yield _join(several, recipe.name)
 
 
 def keep_own(recipe: OwnData, settings: Settings) -> list[StepBatch]:
@@ -524,10 +538,12 @@ class SharedBatches:
     """A batch sampler's batches for one rank: its part of each batch, or every Nth batch whole."""
 
     def __init__(self, given: Any, ranks: Ranks) -> None:
-        self._given, self._ranks = given, ranks
+        self._given = given
+        self._ranks = ranks
 
     def __iter__(self) -> Iterator[list[Any]]:
-        rank, of = self._ranks.rank, self._ranks.of
+        rank = self._ranks.rank
+        of = self._ranks.of
         for number, batch in enumerate(self._given):
             if not self._ranks.is_weak:
                 part = len(batch) // of
@@ -542,7 +558,11 @@ class SharedBatches:
 
 def shared_loader(data: Any, group: OneProcess) -> Any:
     """Return a rank's own part of a DataLoader over items by number, so that each item is loaded by one rank only."""
-    if not isinstance(group, Ranks) or not _has_batches_of_numbers(data):
+    if not isinstance(group, Ranks):
+        return data
+    if not isinstance(data, DataLoader) or type(data).__iter__ is not DataLoader.__iter__:
+        return data
+    if isinstance(data.dataset, IterableDataset) or data.batch_sampler is None:
         return data
     return _rebuilt(
         data, data.num_workers, data.prefetch_factor, batch_sampler=SharedBatches(data.batch_sampler, group)
@@ -551,15 +571,6 @@ def shared_loader(data: Any, group: OneProcess) -> Any:
 
 def hands_out_shares(data: Any) -> bool:
     return isinstance(getattr(data, "batch_sampler", None), SharedBatches)
-
-
-def _has_batches_of_numbers(data: Any) -> bool:
-    return (
-        isinstance(data, DataLoader)
-        and type(data).__iter__ is DataLoader.__iter__
-        and not isinstance(data.dataset, IterableDataset)
-        and data.batch_sampler is not None
-    )
 
 
 def ready_of(data: Any, settings: Settings) -> int:
@@ -588,7 +599,7 @@ def _rebuilt(given: DataLoader[Any], workers: int, prefetch: int | None, batch_s
     return DataLoader(given.dataset, batch_sampler=batch_sampler or given.batch_sampler, **words)
 
 
-def _told_of_workers(batches: Iterator[StepBatch], workers: int) -> Iterator[StepBatch]:
+def _watched(batches: Iterator[StepBatch], workers: int) -> Iterator[StepBatch]:
     """Raise an error in words if a worker died, or could not receive its dataset."""
     try:
         yield from batches
@@ -610,16 +621,6 @@ def _told_of_workers(batches: Iterator[StepBatch], workers: int) -> Iterator[Ste
             raise
         raise LaneError(f"workers={workers}: its dataset cannot be given to a worker: {type(error).__name__}: {error}",
                         "define it at the top of its file, without open files and locks") from error  # fmt: skip
-
-
-def _joined(batches: Iterator[StepBatch], count: int, name: str) -> Iterator[StepBatch]:
-    while True:
-        several = list(itertools.islice(batches, count))
-        kinds = {(type(each), len(each)) if type(each) in {list, tuple} else None for each in several}
-        if kinds != {None} and len(kinds) == 1:
-            yield type(several[0])(_join(list(column), name) for column in zip(*several, strict=True))
-        else:
-            yield _join(several, name)
 
 
 def _join(parts: list[Any], name: str) -> Any:

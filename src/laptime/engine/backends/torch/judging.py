@@ -44,65 +44,58 @@ class TorchLossJudge:
         self._network = recipe.network().to(self._device).eval()
         self._loss = recipe.loss_on(self._device)
         self._start = {
-            name.replace(COMPILED, ""): each.detach().clone()
-            for name, each in nn.Module.named_buffers(self._network)
+            name.replace(COMPILED, ""): buffer.detach().clone()
+            for name, buffer in nn.Module.named_buffers(self._network)
             if not name.endswith(OF_NORMS)
         }
         held_out = recipe.training.held_out
         self.is_held_out = held_out is not None
-        drawn = self._draw(recipe.training.data if held_out is None else held_out)
-        self._batches = drawn[: batches or self._count_fast(drawn)]
+        seed_all(CHOICE)
+        if held_out is None:
+            source = itertools.islice(recipe.training.data, recipe.training.steps_per_lap)
+        else:
+            source = iter(held_out)
+        drawn = draw_items(source, random.Random(CHOICE))
+        if not drawn:
+            raise TrainingError(f"{recipe.name}: there is no item to judge the loss on", "give some")
+        drawn = [
+            mapped(
+                batch,
+                lambda tensor: tensor.to(self._device),
+                lambda leaf: leaf if self._device.type == "cpu" else move_leaf(leaf, self._device),
+                moves=True,
+            )
+            for batch in drawn
+        ]
+        if not batches:  # as many as take little time
+            found_s: list[float] = []
+            for _ in range(TIMINGS):  # to judge one first takes longer, and may be disturbed
+                began_s = time.perf_counter()
+                self._weigh(drawn[:1])
+                found_s.append(time.perf_counter() - began_s)
+            batches = max(1, math.floor(WEIGH_S / max(min(found_s), 1e-9)))
+        self._batches = drawn[:batches]
         self.batches = len(self._batches)
         self.items = sum(map(self._count, self._batches))
 
     def weigh(self, weights: Any, *, are_first: bool) -> float | Missing:
-        given = {name.replace(COMPILED, ""): each for name, each in as_tensors(weights).items()}
-        misfit = self._find_misfit(given, are_first=are_first)
-        if misfit is not None:
-            return Missing(misfit)
-        with torch.no_grad():
-            for name, own in self._held().items():
-                own.copy_(given[name])
-        return self._weigh(self._batches)
-
-    def _held(self) -> dict[str, Tensor]:
+        given = {name.replace(COMPILED, ""): array for name, array in as_tensors(weights).items()}
         found = dict(nn.Module.named_parameters(self._network)) | dict(nn.Module.named_buffers(self._network))
-        return {name.replace(COMPILED, ""): each for name, each in found.items()}
-
-    def _find_misfit(self, given: dict[str, Tensor], *, are_first: bool) -> str | None:
-        """Return why weights are of another network. What is no weight, such as a mask, has to begin as it is here."""
-        own = self._held()
+        own = {name.replace(COMPILED, ""): held for name, held in found.items()}
         if given.keys() != own.keys():
             only = sorted(given.keys() ^ own.keys())
-            return f"it has {len(given)} arrays and the base {len(own)}: {only[0]} is in one of them alone"
-        for name, each in own.items():
-            if each.shape != given[name].shape:
-                return f"its {name} is {tuple(given[name].shape)}, the base's {tuple(each.shape)}"
-        if not are_first:
-            return None
-        changed = (name for name, each in self._start.items() if not torch.equal(given[name].to(each), each))
-        return next((f"its {name} begins with other values" for name in changed), None)
-
-    def _draw(self, data: Iterable[StepBatch]) -> list[StepBatch]:
-        """Draw batches from all over a lap, as many as may be held."""
-        lap = self._recipe.training.steps_per_lap if self._recipe.training.held_out is None else None
-        seed_all(CHOICE)
-        drawn = draw_items(itertools.islice(data, lap), random.Random(CHOICE))
-        if not drawn:
-            raise TrainingError(f"{self._recipe.name}: there is no item to judge the loss on", "give some")
-        return [mapped(each, lambda leaf: leaf.to(self._device), self._move, moves=True) for each in drawn]
-
-    def _count_fast(self, drawn: list[StepBatch]) -> int:
-        """Return how many batches take little time. To judge one first takes longer, and may be disturbed."""
-        found: list[float] = []
-        for _ in range(TIMINGS):
-            began_s = time.perf_counter()
-            self._weigh(drawn[:1])
-            found.append(time.perf_counter() - began_s)
-        return max(1, math.floor(WEIGH_S / max(min(found), 1e-9)))
-
-    def _move(self, leaf: Any) -> Any:
-        return leaf if self._device.type == "cpu" else move_leaf(leaf, self._device)
+            return Missing(f"it has {len(given)} arrays and the base {len(own)}: {only[0]} is in one of them alone")
+        for name, held in own.items():
+            if held.shape != given[name].shape:
+                return Missing(f"its {name} is {tuple(given[name].shape)}, the base's {tuple(held.shape)}")
+        if are_first:  # what is no weight, such as a mask, has to begin as it is here
+            for name, start in self._start.items():
+                if not torch.equal(given[name].to(start), start):
+                    return Missing(f"its {name} begins with other values")
+        with torch.no_grad():
+            for name, held in own.items():
+                held.copy_(given[name])
+        return self._weigh(self._batches)
 
     def _count(self, batch: StepBatch) -> int:
         return count_batch_items(*self._recipe.split(batch))

@@ -34,7 +34,7 @@ from laptime.engine.backends.torch.symptoms import count_compiled
 from laptime.model.errors import LaneError, TrainingError
 from laptime.model.hardware import StepWork
 from laptime.model.plan import HeatOrder
-from laptime.model.process import NO_TRAINING, Settings
+from laptime.model.process import NO_TRAINING
 from laptime.model.quantities import Missing
 from laptime.model.sample import LateStep, ProofRun, Reference
 
@@ -45,13 +45,21 @@ class TorchSteps(CopiedSteps):
     def __init__(self, own: OwnSteps, state: Any, device: torch.device) -> None:
         @wraps(own.step, (), ())
         def step(held: Any, batch: StepBatch) -> Any:
-            return own.step(held, _on(device, batch))
+            if device.type != "cpu":
+                batch = mapped(
+                    batch, lambda tensor: tensor.to(device), lambda leaf: move_leaf(leaf, device), moves=True
+                )
+            return own.step(held, batch)
 
         super().__init__(replace(own, step=step), state)
         self._device = device
 
     def fresh_state(self, *, wide: bool = False) -> Any:
-        return _placed(super().fresh_state(wide=wide), self._device)
+        state = super().fresh_state(wide=wide)
+        if self._device.type == "cpu":
+            return state
+        # What holds the same tensors, such as an optimizer, still does on the device.
+        return rebuild(state, lambda leaf: _leaf_placed(leaf, self._device), {})
 
     def fence(self, state: Any, loss: Any) -> None:
         """Wait for the state and the loss; in a proof, each loss is read."""
@@ -71,7 +79,9 @@ class OwnStepper:
     def __init__(
         self, own: OwnSteps, state: Any, take_late_step: Callable[[], LateStep | None], precision: str
     ) -> None:
-        self._take, self.state, self.take_late_step = own.take, state, take_late_step
+        self._take = own.take
+        self.state = state
+        self.take_late_step = take_late_step
         self.precision = precision
 
     def __call__(self, batch: StepBatch) -> Any:
@@ -96,8 +106,9 @@ class OwnStepper:
     def optimizer(self) -> Any:
         """Return what all optimizers in the state keep, to be looked into."""
         held = _held(self.state, optim.Optimizer)
-        groups = [group for each in held for group in each.param_groups]
-        return SimpleNamespace(state=dict(enumerate(each.state for each in held)), param_groups=groups)
+        groups = [group for optimizer in held for group in optimizer.param_groups]
+        states = dict(enumerate(optimizer.state for optimizer in held))
+        return SimpleNamespace(state=states, param_groups=groups)
 
 
 class StepClock(DeviceClock):
@@ -119,10 +130,18 @@ class TorchStepTraining(StepTraining):
     """One lane's training, to be proven and run."""
 
     def __init__(self, order: HeatOrder, data: OwnData) -> None:
-        self._data, self._seed, self._settings = data, order.seed, order.lane.settings
+        self._data = data
+        self._seed = order.seed
+        self._settings = order.lane.settings
         self.data = data.training.data
         self._device = torch.device(order.lane.device.name)
-        _refuse(self._settings)
+        # Only the step's own code can set these; the plan refuses them too, where it sees that there is a step.
+        for what, value, usual in (
+            ("precision", self._settings.precision, {"fp32", "tf32"}),
+            ("execution", self._settings.execution, {"eager"}),
+        ):
+            if value not in usual:
+                raise LaneError(f"{value}: a step of your own has the {what} that its code gives it", "set it there")
         _refuse_others(data.name, data.training.state)
         self._own = make_own_steps(order, data.training)
         self._steps = TorchSteps(self._own, data.training.state, self._device)
@@ -131,7 +150,14 @@ class TorchStepTraining(StepTraining):
         joined = self._settings.joined or 1
         self.items_per_step = data.count_items() * joined
         self.steps_per_lap = None if data.steps_per_lap is None else max(1, data.steps_per_lap // joined)
-        self.notes = (*self._precision.notes(order.lane.device), *_left_out(self._settings))
+        self.notes = self._precision.notes(order.lane.device)
+        if self._settings.reads == "deferred":
+            self.notes += (STALE,)
+        named = [
+            word for word in (self._settings.layout, self._settings.optimizer) if word in {"channels_last", "fused"}
+        ]
+        if named:
+            self.notes += (f"{' and '.join(named)}: up to the code of a step of your own, and not set here",)
 
     def prove(self, precision: str) -> ProofRun:
         set_precision(precision)
@@ -152,7 +178,8 @@ class TorchStepTraining(StepTraining):
         if self._settings.input in NO_TRAINING:
             alone = TorchLoaderRunner if self._settings.input == "only" else TorchCopyRunner
             return alone(source, DeviceClock(self._device))
-        stepper, wait = self._stepper(), self._own.fence
+        stepper = self._stepper()
+        wait = self._own.fence
         clock = DeviceClock(self._device) if wait is None else StepClock(self._device, lambda: wait(stepper.state))
         runner = DeferredRunner if self._settings.reads == "deferred" else EagerRunner
         made = runner(stepper, source, clock, None)
@@ -186,16 +213,6 @@ class TorchStepTraining(StepTraining):
         return None if run.problem else LateStep("fp32", run.losses[0], run.moves)
 
 
-def _refuse(settings: Settings) -> None:
-    """Refuse what only the step's own code can do; the plan refuses it too, where it sees that there is a step."""
-    for what, value, usual in (
-        ("precision", settings.precision, {"fp32", "tf32"}),
-        ("execution", settings.execution, {"eager"}),
-    ):
-        if value not in usual:
-            raise LaneError(f"{value}: a step of your own has the {what} that its code gives it", "set it there")
-
-
 def _refuse_others(name: str, state: Any) -> None:
     """Refuse a state of another library's arrays: its step would be timed under PyTorch's name."""
     if any(_held(state, kind) for kind in (nn.Module, Tensor)):
@@ -205,33 +222,13 @@ def _refuse_others(name: str, state: Any) -> None:
         raise TrainingError(says, "race it on jax or python lanes; or put its model and optimizer into the state")
 
 
-def _left_out(settings: Settings) -> tuple[str, ...]:
-    stale = (STALE,) if settings.reads == "deferred" else ()
-    named = [literal for literal in (settings.layout, settings.optimizer) if literal in {"channels_last", "fused"}]
-    if not named:
-        return stale
-    return (*stale, f"{' and '.join(named)}: up to the code of a step of your own, and not set here")
-
-
-def _on(device: torch.device, batch: StepBatch) -> Any:
-    """Return a batch of a proof with its tensors on the device, and all else as it is."""
-    if device.type == "cpu":
-        return batch
-    return mapped(batch, lambda each: each.to(device), lambda leaf: move_leaf(leaf, device), moves=True)
-
-
-def _placed(state: Any, device: torch.device) -> Any:
-    """Move a copy of a state to the device; what holds the same tensors, such as an optimizer, still does."""
-    return state if device.type == "cpu" else rebuild(state, lambda leaf: _leaf_placed(leaf, device), {})
-
-
 def _leaf_placed(leaf: Any, device: torch.device) -> Any:
     if isinstance(leaf, Tensor):
         leaf.data = leaf.data.to(device)
         return leaf
     if isinstance(leaf, optim.Optimizer):
         for kept in leaf.state.values():
-            kept.update({key: each.to(device) for key, each in kept.items() if isinstance(each, Tensor)})
+            kept.update({key: value.to(device) for key, value in kept.items() if isinstance(value, Tensor)})
         return leaf
     return move_leaf(leaf, device)
 
@@ -251,7 +248,7 @@ def _held(state: Any, kind: type) -> list[Any]:
 
 def _count_parameters(state: Any) -> int:
     """Count the numbers that the state's models and tensors have to be trained."""
-    loose: Iterator[Any] = (each for each in _held(state, Tensor) if each.requires_grad)
+    loose: Iterator[Any] = (tensor for tensor in _held(state, Tensor) if tensor.requires_grad)
     weights = {id(parameter): parameter for module in _held(state, nn.Module) for parameter in module.parameters()}
-    weights |= {id(each): each for each in loose}
+    weights |= {id(tensor): tensor for tensor in loose}
     return sum(weight.numel() for weight in weights.values() if weight.requires_grad)

@@ -33,7 +33,8 @@ class TorchPredictor:
     """One lane's network with its weights on the device; items are prepared in host memory, batch by batch."""
 
     def __init__(self, order: HeatOrder) -> None:
-        self._settings, self._device = order.lane.settings, torch.device(order.lane.device.name)
+        self._settings = order.lane.settings
+        self._device = torch.device(order.lane.device.name)
         torch.manual_seed(order.seed)
         torch.backends.cudnn.benchmark |= self._settings.value_of("cudnn") == "search"
         recipe = open_recipe(order)
@@ -44,7 +45,7 @@ class TorchPredictor:
         self._precision.apply()
         self._forward, self._network = self._make(self._settings, self._device)
         self.parameters = sum(parameter.numel() for parameter in self._network.parameters() if parameter.requires_grad)
-        self._items = host_items(self._recipe)
+        self._items: HostItems = OwnHostItems(recipe) if isinstance(recipe, OwnRecipe) else BuiltInHostItems(recipe)
         self._transfer = Transfer(self._device, pinned=self._settings.preset != "as-written")
         self.fence = DeviceClock(self._device).fence
         self.notes: tuple[str, ...] = (*self._recipe.notes, *self._precision.notes(order.lane.device))
@@ -101,7 +102,11 @@ class TorchPredictor:
         network = self._recipe.answering().eval()
         depth = len(list(network.parameters()))
         with torch.no_grad():
-            self._try_one(network)
+            try:  # like the first call of each heat: the network may accept no other batch size than its own
+                call(network, self._items.cut(self.sizes((1,))[0]))
+            except BATCH_SIZE_ERRORS:
+                if not self._items.keep_whole():
+                    raise
             held = self._items.cut(self.sizes((PROOF_ITEMS,))[0])
             twin = read_answers("fp32", call(network, held))
             torch.manual_seed(1)
@@ -116,21 +121,13 @@ class TorchPredictor:
                 return AnswerReference(twin, twin, depth, f"it cannot run in float64: {first_line(error)}")
         return AnswerReference(exact, twin, depth)
 
-    def _try_one(self, network: nn.Module) -> None:
-        """Find out, like the first call of each heat, whether the network accepts other batch sizes than its own."""
-        try:
-            call(network, self._items.cut(self.sizes((1,))[0]))
-        except BATCH_SIZE_ERRORS:
-            if not self._items.keep_whole():
-                raise
-
     def device_memory_bytes(self) -> int | Missing:
         return peak_bytes(self._device)
 
     def _laid_out(self, batch: int) -> Any:
         channels_last = self._settings.layout == "channels_last"
         pin = self._transfer.pinned
-        return mapped(self._items.cut(batch), lambda each: lay_out(each, channels_last=channels_last, pin=pin))
+        return mapped(self._items.cut(batch), lambda tensor: lay_out(tensor, channels_last=channels_last, pin=pin))
 
     def _way_through(self, forward: Forward, example: Any) -> Forward:
         """Return the function from a batch on the host to answers on the device."""
@@ -184,7 +181,7 @@ def first_line(error: Exception) -> str:
 
 
 def doubled(value: Any) -> Any:
-    return mapped(value, lambda each: each.double() if each.is_floating_point() else each)
+    return mapped(value, lambda tensor: tensor.double() if tensor.is_floating_point() else tensor)
 
 
 class HostItems(Protocol):
@@ -228,7 +225,8 @@ class OwnHostItems:
     def __init__(self, recipe: OwnRecipe) -> None:
         self._recipe = recipe
         self._inputs: Any = None
-        self._own, self._whole = 1, False
+        self._own = 1
+        self._whole = False
 
     def read(self, most: int) -> None:
         """Read the first batch, once; larger batches repeat its items."""
@@ -236,7 +234,7 @@ class OwnHostItems:
             return
         self._inputs, _ = self._recipe.split(self._recipe.first_batch())
         lengths: set[int] = set()
-        mapped(self._inputs, lambda each: lengths.add(count_items(each) if each.dim() else 0))
+        mapped(self._inputs, lambda tensor: lengths.add(count_items(tensor) if tensor.dim() else 0))
         self._own = max(lengths, default=1) or 1
         self._whole = len(lengths) != 1 or 0 in lengths
 
@@ -245,18 +243,15 @@ class OwnHostItems:
 
     def keep_whole(self) -> bool:
         """Use the batch uncut from now on; return whether it was cut before."""
-        before, self._whole = self._whole, True
-        return not before
+        was_cut = not self._whole
+        self._whole = True
+        return was_cut
 
     def cut(self, batch: int) -> Any:
         if self._whole:
             return self._inputs
         chosen = torch.arange(batch) % self._own
-        return mapped(self._inputs, lambda each: each.index_select(0, chosen))
-
-
-def host_items(recipe: TorchRecipe) -> HostItems:
-    return OwnHostItems(recipe) if isinstance(recipe, OwnRecipe) else BuiltInHostItems(recipe)
+        return mapped(self._inputs, lambda tensor: tensor.index_select(0, chosen))
 
 
 class Transfer:
@@ -276,7 +271,7 @@ class Transfer:
         if self._device.type == "cpu":
             return value
         move = partial(move_leaf, device=self._device)
-        return mapped(value, lambda each: each.to(self._device, non_blocking=self.pinned), move, moves=True)
+        return mapped(value, lambda tensor: tensor.to(self._device, non_blocking=self.pinned), move, moves=True)
 
     def to_host(self, value: Any) -> Any:
         if self._device.type == "cpu":

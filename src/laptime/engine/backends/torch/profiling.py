@@ -70,7 +70,13 @@ class TorchProfiler:
         events = list(self._session.profiler.kineto_results.events())
         side = self._side()
         ran = [] if side is None else list_activities(events, side[1])
-        device = self._sum_device(ran)
+        device: DeviceSum | Missing
+        if self._device.type == "cpu":
+            device = ON_PROCESSOR
+        elif side is None:
+            device = Missing(f"PyTorch's profiler does not watch {self._device.type}")
+        else:
+            device = sum_device(ran) if ran else Missing(self._refusal or NO_KERNEL_TOLD)
         averages = [average for average in self._session.key_averages() if average.device_type == DeviceType.CPU]
         operators = processor_operators(averages)
         if isinstance(device, DeviceSum):
@@ -91,15 +97,6 @@ class TorchProfiler:
         if not (hasattr(ProfilerActivity, watched) and hasattr(DeviceType, ran)):
             return None
         return getattr(ProfilerActivity, watched), getattr(DeviceType, ran)
-
-    def _sum_device(self, ran: list[Activity]) -> DeviceSum | Missing:
-        if self._device.type == "cpu":
-            return ON_PROCESSOR
-        if self._side() is None:
-            return Missing(f"PyTorch's profiler does not watch {self._device.type}")
-        if not ran:
-            return Missing(self._refusal or NO_KERNEL_TOLD)
-        return sum_device(ran)
 
 
 def processor_operators(averages: Iterable[Any]) -> tuple[OperatorSum, ...]:
@@ -165,37 +162,38 @@ class TorchStepParts:
     def __init__(
         self, source: BatchSource, train: Callable[[Any], None], device: torch.device, stepper: Stepper | None
     ) -> None:
-        self.fetch, self.move, self.compute = source.fetch, source.move, train
-        self._device, self._stepper = device, stepper
+        self.fetch = source.fetch
+        self.move = source.move
+        self.compute = train
+        self._device = device
+        self._stepper = stepper
         self._bytes = self._arrays = 0
         self._compiled = count_compiled()
 
     def describe(self, batch: Any) -> Hashable:
         arrays = [leaf for leaf in leaves(batch) if isinstance(leaf, Tensor | np.ndarray)]
-        away = [] if self._device.type == "cpu" else [array for array in arrays if _is_here(array)]
-        self._bytes += sum(int(each.nbytes) for each in away)
-        self._arrays += len(away)
+        if self._device.type != "cpu":
+            copied = [array for array in arrays if not isinstance(array, Tensor) or array.device.type == "cpu"]
+            self._bytes += sum(int(array.nbytes) for array in copied)
+            self._arrays += len(copied)
         return tuple(tuple(array.shape) for array in arrays)
 
     def look(self, steps: int, timed: int) -> StepSymptoms:  # noqa: ARG002  copies were counted in `describe`
         """Count reads in some more steps first; then inspect what these steps leave behind."""
         threads = torch.get_num_threads()
-        told = StepSymptoms(0, copied_bytes=self._bytes, copied_arrays=float(self._arrays), threads=threads)
+        symptoms = StepSymptoms(0, copied_bytes=self._bytes, copied_arrays=float(self._arrays), threads=threads)
         if self._stepper is None:
-            return replace(told, reads=NOTHING_COMPUTED, compiles=NOTHING_COMPUTED, denormals=NOTHING_COMPUTED)
-        told = self._read(self._stepper, steps, told)
-        return replace(told, compiles=count_compiled() - self._compiled)
-
-    def _read(self, stepper: Stepper, steps: int, told: StepSymptoms) -> StepSymptoms:
+            return replace(symptoms, reads=NOTHING_COMPUTED, compiles=NOTHING_COMPUTED, denormals=NOTHING_COMPUTED)
+        stepper = self._stepper
         counted = DenormalCount()
         reads = READS_NOT_SEEN if not stepper.is_eager else self._watch(stepper, steps, counted)
         count_held(stepper.network, stepper.optimizer, counted, gradients=isinstance(reads, Missing))
         share, whose = DenormalCensus(counted.shares()).worst
         notes = {"denormals": f"of {whose}"} if share else {}
-        told = replace(told, denormals=share, notes=notes)
+        symptoms = replace(symptoms, denormals=share, notes=notes, compiles=count_compiled() - self._compiled)
         if isinstance(reads, Missing):
-            return replace(told, reads=reads)
-        return replace(told, reads=reads.total() / steps, sites=reads.sites(steps))
+            return replace(symptoms, reads=reads)
+        return replace(symptoms, reads=reads.total() / steps, sites=reads.sites(steps))
 
     def _watch(self, stepper: Stepper, steps: int, counted: DenormalCount) -> SyncDetector:
         """Count reads in each of these steps, and the denormal numbers that flow in the first."""
@@ -207,10 +205,6 @@ class TorchStepParts:
         return reads
 
 
-def _is_here(leaf: Any) -> bool:
-    return not isinstance(leaf, Tensor) or leaf.device.type == "cpu"
-
-
 # How long a collective was in progress in the steps that torch.profiler saw, and how long nothing was computed then.
 #
 # On a card, collectives are the kernels of NCCL, and computing is every other kernel. On a processor, gloo's threads
@@ -220,12 +214,10 @@ def _is_here(leaf: Any) -> bool:
 
 COMPILED_HIDES_OPERATORS = Missing("compiled code on a processor does not name its operators to PyTorch's profiler")
 NO_COLLECTIVE = Missing("PyTorch's profiler told of no collective")
-CARD_COLLECTIVES, PROCESSOR_COLLECTIVES = "nccl", "gloo:"
-COLLECTIVE_CALLS = (
-    "c10d::",
-    "c10d_functional::",
-    "_c10d_functional::",
-)  # operators that start a collective, or wait for it
+CARD_COLLECTIVES = "nccl"
+PROCESSOR_COLLECTIVES = "gloo:"
+# Operators that start a collective, or wait for it.
+COLLECTIVE_CALLS = ("c10d::", "c10d_functional::", "_c10d_functional::")
 AROUND_OPERATORS = ("autograd::", "torch::", "torch.")  # what calls operators, and hooks that start collectives
 Spans = list[tuple[float, float]]
 
@@ -248,13 +240,12 @@ class TorchExchangeProfiler(TorchProfiler):
 
 def sum_on_card(ran: Iterable[Activity]) -> CollectiveSum | Missing:
     """Compare the kernels of NCCL with all others."""
-    kernels = [activity for activity in ran if activity.is_kernel]
-    exchange = [
-        (kernel.start_ns, kernel.end_ns) for kernel in kernels if kernel.name.lower().startswith(CARD_COLLECTIVES)
-    ]
-    computing = [
-        (kernel.start_ns, kernel.end_ns) for kernel in kernels if not kernel.name.lower().startswith(CARD_COLLECTIVES)
-    ]
+    exchange: Spans = []
+    computing: Spans = []
+    for activity in ran:
+        if activity.is_kernel:
+            spans = exchange if activity.name.lower().startswith(CARD_COLLECTIVES) else computing
+            spans.append((activity.start_ns, activity.end_ns))
     if not exchange:
         return NO_COLLECTIVE
     in_progress_ns = unite_ns(exchange)
@@ -271,7 +262,7 @@ def sum_on_processor(events: Iterable[Any]) -> CollectiveSum | Missing:
     if not exchange:
         return NO_COLLECTIVE
     calls = [event for event in events if str(event.name()).startswith(COLLECTIVE_CALLS)]
-    of_gloo = {each.start_thread_id() for each in exchange} - {call.start_thread_id() for call in calls}
+    of_gloo = {event.start_thread_id() for event in exchange} - {call.start_thread_id() for call in calls}
     computing = _spans(event for event in events if _computes(event) and event.start_thread_id() not in of_gloo)
     in_calls = _spans(calls)
     in_progress = [*_spans(exchange), *in_calls]

@@ -38,17 +38,20 @@ class SingleSteps:
     """Created before the small steps, to keep their initial weights. Without single steps, it does nothing."""
 
     def __init__(self, recipe: TorchRecipe, stepper: Stepper, settings: Settings) -> None:
-        self._recipe, self._stepper, self._settings = recipe, stepper, settings
+        self._recipe = recipe
+        self._stepper = stepper
+        self._settings = settings
         self._rate = recipe.proof.single_step_scale
         self._start: list[Tensor] = []
         if self._rate is not None:
-            self._start = [each.detach().clone() for each in stepper.network.state_dict().values()]
+            self._start = [tensor.detach().clone() for tensor in stepper.network.state_dict().values()]
 
     def add_to(self, run: ProofRun, take: Callable[[float], object]) -> ProofRun:
         """Return the run with both single steps; `take` runs one step with its gradients times `gradients`."""
         if self._rate is None:
             return run
-        single, decay = self._measure(take, 1.0, self._rate), self._measure(take, 0.0, self._rate)
+        single = self._measure(take, 1.0, self._rate)
+        decay = self._measure(take, 0.0, self._rate)
         return replace(run, single=single, decay=decay, scales=(self._recipe.proof.loss_scale,))
 
     def _measure(self, take: Callable[[float], object], gradients: float, rate: float) -> Movement:
@@ -99,7 +102,8 @@ def _prove_own(recipe: OwnRecipe, settings: Settings, device: torch.device) -> P
         return _prove(recipe, settings, device)
     if settings.is_captured:
         return replace(run, problem="it draws random numbers, and a graph holds its own")
-    before, written = count_compiled(), draws.first_log
+    before = count_compiled()
+    written = draws.first_log
     with draws_left_to_kernels():
         run = _prove(recipe, settings, device, draws)
     problem = _why_unlike(draws, settings)
@@ -138,7 +142,7 @@ def _prove(
     singles = SingleSteps(recipe, stepper, settings)
     losses = recipe.group.mean(take(recipe, stepper, batches))
     after = [gather_whole(parameter.detach()).cpu() for parameter in stepper.network.parameters()]
-    run = make_run(settings.precision, losses, before, after, 0.0)
+    run = make_run(settings.precision, losses, before, after)
     if steps is None:
         run = singles.add_to(run, lambda gradients: take(recipe, stepper, batches[:1], gradients=gradients))
     return replace(run, batches=digest, seconds=time.perf_counter() - began)
@@ -185,15 +189,15 @@ def _find_problem(recipe: OwnRecipe, twin: ProofRun) -> str | None:
     if not all(map(math.isfinite, twin.losses)):
         raise LaneError("the loss is not finite in the proof's first steps, at a hundredth of the learning rate")
     again = prove(recipe, TORCH_PROOF_SETTINGS, "fp32", CPU)
-    pairs = zip(twin.losses, again.losses, strict=True)
-    apart = [abs(one - other) / max(abs(one), 1e-30) for one, other in pairs]
-    step = next((number for number, each in enumerate(apart, 1) if not each <= CHANCE), None)
-    if step is None:
-        return twin.problem
-    return (
-        f"it cannot be repeated: two runs from the same weights, batches and seeds differ by {apart[step - 1]:.0e} "
-        f"in the loss of step {step}; it draws from the system, the clock or a generator of its own, or keeps something"
-    )
+    for step, (one, other) in enumerate(zip(twin.losses, again.losses, strict=True), 1):
+        apart = abs(one - other) / max(abs(one), 1e-30)
+        if not apart <= CHANCE:  # nor is a loss that is no number
+            return (
+                f"it cannot be repeated: two runs from the same weights, batches and seeds differ by {apart:.0e} in "
+                f"the loss of step {step}; it draws from the system, the clock or a generator of its own, or keeps "
+                "something"
+            )
+    return twin.problem
 
 
 def _reference(recipe: TorchRecipe, exact: ProofRun, twin: ProofRun, problem: str | None) -> Reference:
@@ -230,7 +234,7 @@ def _prove_exactly(recipe: TorchRecipe) -> ProofRun:
     singles = SingleSteps(recipe, stepper, TORCH_PROOF_SETTINGS)
     losses = take(recipe, stepper, batches)
     after = [parameter.detach() for parameter in stepper.network.parameters()]
-    run = make_run("fp64", losses, before, after, 0.0)
+    run = make_run("fp64", losses, before, after)
     run = singles.add_to(run, lambda gradients: take(recipe, stepper, batches[:1], gradients=gradients))
     return replace(run, batches=digest, seconds=time.perf_counter() - began)
 
@@ -268,7 +272,7 @@ def _take_as_graph(
     recipe: TorchRecipe, stepper: Stepper, batches: list[StepBatch], gradients: float = 1.0
 ) -> list[float]:
     """Replay the step as a graph. What changes between steps is a constant in it, so each step is captured again."""
-    start = [each.detach().clone() for each in stepper.network.state_dict().values()]
+    start = [tensor.detach().clone() for tensor in stepper.network.state_dict().values()]
     _prepare(recipe, stepper, 0, gradients)
     captured = CapturedStep(stepper, batches[0])
     rewind(stepper, start)
@@ -298,18 +302,18 @@ def rewind(stepper: Stepper, start: list[Tensor]) -> None:
                 value.zero_()
 
 
-def make_run(
-    precision: str, losses: list[float], before: list[Tensor], after: list[Tensor], seconds: float
-) -> ProofRun:
+def make_run(precision: str, losses: list[float], before: list[Tensor], after: list[Tensor]) -> ProofRun:
     """Return the fingerprint: differences of close float32 values are exact, and sums are in float64."""
-    moves, along, start = [], 0.0, 0.0
+    moves = []
+    along = 0.0
+    start = 0.0
     for old, new in zip(before, after, strict=True):
         move = new - old
         moves.append(_length(move))
         along += float(torch.sum(move * old, dtype=torch.float64))
         start = math.hypot(start, _length(old))
     shrink = along / start**2 if start else 0.0
-    return ProofRun(precision, tuple(losses), start, shrink, tuple(moves), seconds)
+    return ProofRun(precision, tuple(losses), start, shrink, tuple(moves))
 
 
 def _length(values: Tensor) -> float:

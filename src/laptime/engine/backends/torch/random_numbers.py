@@ -62,7 +62,8 @@ class SameRandomNumbers(TorchDispatchMode):
     def step(self, number: int) -> Iterator[None]:
         """Seed what this step's code may draw from, and draw for it."""
         seed_all(self._seed * STEPS_A_SEED + number)
-        self.numbers.log, before = [], read_globals()
+        self.numbers.log = []
+        before = read_globals()
         with self:
             yield
         self.drew |= bool(self.numbers.log) or self.beyond is not None or before != read_globals()
@@ -81,14 +82,11 @@ class SameRandomNumbers(TorchDispatchMode):
         given = bind(func, args, kwargs)
         if draw is not beyond:
             return draw(self.numbers, given)
-        self._note_beyond(operator_name(func), given)
-        return func(*args, **kwargs)
-
-    def _note_beyond(self, name: str, given: Given) -> None:
-        """Note an operator that draws inside its own kernel, unless its dropout chance is 0."""
+        # It draws inside its own kernel, unless its dropout chance is 0.
         chances = [given[key] for key in ("dropout_p", "dropout") if key in given]
         if not chances or any(chances):
-            self.beyond = name
+            self.beyond = operator_name(func)
+        return func(*args, **kwargs)
 
 
 @contextlib.contextmanager
@@ -240,22 +238,25 @@ def _shape(given: Given) -> Any:
 
 
 def _dtype(given: Given) -> torch.dtype:
-    for each in (given.get("out"), given.get("self")):
-        if isinstance(each, Tensor):
-            return given.get("dtype") or each.dtype
+    for tensor in (given.get("out"), given.get("self")):
+        if isinstance(tensor, Tensor):
+            return given.get("dtype") or tensor.dtype
     return given.get("dtype") or torch.get_default_dtype()
 
 
 def _placed(values: Tensor, name: str, given: Given) -> Tensor:
     """Copy the drawn values to where the operator would put them, in the order of values, not of memory."""
-    out, like = given.get("out"), given.get("self")
+    out = given.get("out")
+    like = given.get("self")
     if out is not None:
         return out.resize_(values.shape).copy_(values)  # type: ignore[no-any-return]
     if name.endswith("_"):
         return like.copy_(values)  # type: ignore[union-attr,no-any-return]
-    held = next((tensor for tensor in (like, given.get("mean"), given.get("std")) if isinstance(tensor, Tensor)), None)
-    if held is None:
-        return values.to(given.get("device") or "cpu", given.get("dtype") or _dtype_made(values))
+    several = [tensor for tensor in (like, given.get("mean"), given.get("std")) if isinstance(tensor, Tensor)]
+    if not several:
+        usual = values.dtype if values.dtype == torch.int64 else torch.get_default_dtype()
+        return values.to(given.get("device") or "cpu", given.get("dtype") or usual)
+    held = several[0]
     if name == "multinomial" or held.shape != values.shape:
         return values.to(held.device, values.dtype if name == "multinomial" else held.dtype)
     made = torch.empty_like(
@@ -265,10 +266,6 @@ def _placed(values: Tensor, name: str, given: Given) -> Tensor:
         memory_format=given.get("memory_format") or torch.preserve_format,
     )
     return made.copy_(values)
-
-
-def _dtype_made(values: Tensor) -> torch.dtype:
-    return values.dtype if values.dtype == torch.int64 else torch.get_default_dtype()
 
 
 def _draw_bounded(draws: RandomNumbers, given: Given) -> Tensor:
@@ -287,29 +284,24 @@ def _draw_normal(draws: RandomNumbers, given: Given) -> Tensor:
 
 
 def _draw_uniform(draws: RandomNumbers, given: Given) -> Tensor:
-    low, high = given.get("from", 0.0), given.get("to", 1.0)
+    low = given.get("from", 0.0)
+    high = given.get("to", 1.0)
     return low + (high - low) * draws.uniform(_shape(given), _dtype(given))  # type: ignore[no-any-return]
 
 
 def _draw_chance(draws: RandomNumbers, given: Given) -> Tensor:
     chance = given.get("p", given["self"])
-    draws.depends |= isinstance(chance, Tensor) and _is_computed(chance)
+    if isinstance(chance, Tensor):
+        # Rounding may have changed these; a single float32 number for all is a constant in the code.
+        draws.depends |= chance.dtype in FEWER_BITS or bool((chance != chance.flatten()[:1]).any())
     kept: Tensor = draws.uniform(_shape(given)) < _exact(chance)
     return kept.double()
 
 
-def _is_computed(chance: Tensor) -> bool:
-    """Whether rounding may have changed these chances; a single float32 number for all is a constant in the code."""
-    return chance.dtype in FEWER_BITS or bool((chance != chance.flatten()[:1]).any())
-
-
-def _draw_geometric(draws: RandomNumbers, given: Given) -> Tensor:
-    return torch.floor(torch.log1p(-draws.uniform(_shape(given))) / math.log1p(-given["p"])) + 1
-
-
 def _drop(draws: RandomNumbers, given: Given) -> tuple[Tensor, Tensor]:
     """Return the result and the mask in one, as cards do in one kernel, and as compiled code does everywhere."""
-    value, chance = given["input"], given["p"]
+    value = given["input"]
+    chance = given["p"]
     if given["train"] is False or chance == 0:
         return value.clone(), torch.ones_like(value, dtype=torch.bool)
     kept = _mask(draws, value, 1 - chance)
@@ -317,7 +309,8 @@ def _drop(draws: RandomNumbers, given: Given) -> tuple[Tensor, Tensor]:
 
 
 def _drop_fused(draws: RandomNumbers, given: Given) -> tuple[Tensor, Tensor]:
-    value, chance = given["self"], given["p"]
+    value = given["self"]
+    chance = given["p"]
     kept = _mask(draws, value, chance)
     return value * kept * (1 / chance), kept.to(torch.uint8)
 
@@ -328,7 +321,9 @@ def _mask(draws: RandomNumbers, value: Tensor, chance: float) -> Tensor:
 
 def _slope(draws: RandomNumbers, given: Given) -> tuple[Tensor, Tensor]:
     """Draw the slope of each negative value; return the result and the factor of each value."""
-    value, lower, upper = given["self"], given["lower"], given["upper"]
+    value = given["self"]
+    lower = given["lower"]
+    upper = given["upper"]
     if not given["training"]:
         return torch.nn.functional.leaky_relu(value, (lower + upper) / 2), given["noise"]
     drawn = torch.empty_like(value).copy_(lower + (upper - lower) * draws.uniform(value.shape))
@@ -342,10 +337,6 @@ def _slope_noted(draws: RandomNumbers, given: Given) -> Tensor:
     return result
 
 
-def _slope_in_place(draws: RandomNumbers, given: Given) -> Tensor:
-    return given["self"].copy_(_slope_noted(draws, given))  # type: ignore[no-any-return]
-
-
 OPS: Any = torch.ops.aten
 # By an operator's name without suffixes for where its values go: `normal` is normal_, normal_functional and normal.
 DRAWN_VALUES: dict[str, Callable[[RandomNumbers, Given], Tensor]] = {
@@ -356,7 +347,9 @@ DRAWN_VALUES: dict[str, Callable[[RandomNumbers, Given], Tensor]] = {
     "cauchy": lambda draws, given: (
         given["median"] + given["sigma"] * torch.tan(math.pi * (draws.uniform(_shape(given)) - 0.5))
     ),
-    "geometric": _draw_geometric,
+    "geometric": lambda draws, given: (
+        torch.floor(torch.log1p(-draws.uniform(_shape(given))) / math.log1p(-given["p"])) + 1
+    ),
     "randn": _draw_normal,
     "normal": _draw_normal,
     "log_normal": lambda draws, given: torch.exp(_draw_normal(draws, given)),
@@ -376,6 +369,6 @@ WHOLE_OPERATORS: dict[str, DrawNumbers] = {
     "native_dropout": _drop,
     "_fused_dropout": _drop_fused,
     "rrelu_with_noise": _slope_noted,
-    "rrelu_with_noise_": _slope_in_place,
+    "rrelu_with_noise_": lambda draws, given: given["self"].copy_(_slope_noted(draws, given)),
     "rrelu_with_noise_functional": _slope,
 }

@@ -33,7 +33,8 @@ NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
 class OneProcess:
     """One process trains, on one device."""
 
-    rank, of = 0, 1
+    rank = 0
+    of = 1
     is_whole = True  # whether this process holds all weights, and can use its network alone
 
     def batch(self, written: int) -> int:
@@ -71,7 +72,8 @@ class CutCalls(nn.Module):
 
     def __init__(self, network: nn.Module, shares: int) -> None:
         super().__init__()
-        self._network, self._shares = network, shares
+        self._network = network
+        self._shares = shares
 
     def forward(self, *inputs: Any, **named: Any) -> Any:
         parts = [
@@ -107,16 +109,39 @@ class Ranks(OneProcess):
     """Several processes train one network, each on its own device, and exchange gradients."""
 
     def __init__(self, order: HeatOrder) -> None:
-        place, settings = order.place, order.lane.settings
+        place = order.place
+        settings = order.lane.settings
         assert place is not None
-        self.rank, self.of = place.rank, place.of
+        self.rank = place.rank
+        self.of = place.of
         self.is_weak = settings.value_of("scaling") == "weak"
         self._is_sharded = settings.value_of("parallel") == SHARDED
         self._exchanges = settings.value_of("sync") != "none"
         self.is_whole = not (self._is_sharded and self._exchanges)
         self._device = torch.device(order.lane.device.name)
-        if not distributed.is_initialized():
-            _meet(order)
+        if distributed.is_initialized():
+            return
+        # Join the process group: over NCCL on cards, over gloo on processors.
+        host, _, port = place.address.rpartition(":")
+        if name := interface_towards(host):
+            os.environ.setdefault("GLOO_SOCKET_IFNAME", name)  # else gloo asks what this machine's name resolves to
+        store = distributed.TCPStore(  # type: ignore[attr-defined]
+            host,
+            int(port),
+            place.of,
+            is_master=place.rank == 0,
+            timeout=dt.timedelta(seconds=GROUP_MEET_S),
+            wait_for_workers=False,
+            master_listen_fd=place.meeting_fd,
+        )
+        kind = order.lane.device.kind
+        distributed.init_process_group(
+            {"cuda": "nccl", "xpu": "xccl"}.get(kind, "gloo"),
+            store=store,
+            rank=place.rank,
+            world_size=place.of,
+            device_id=self._device if kind == "cuda" else None,
+        )
 
     def batch(self, written: int) -> int:
         if self.is_weak:
@@ -154,9 +179,9 @@ class Ranks(OneProcess):
         return (batch for number, batch in enumerate(batches) if number % self.of == self.rank)
 
     def mean(self, losses: list[float]) -> list[float]:
-        told = torch.tensor(losses, dtype=torch.float64, device=self._device)
-        distributed.all_reduce(told)
-        return [float(each) / self.of for each in told.tolist()]
+        sums = torch.tensor(losses, dtype=torch.float64, device=self._device)
+        distributed.all_reduce(sums)
+        return [float(loss) / self.of for loss in sums.tolist()]
 
     def exchange(self, size_bytes: int) -> Exercise:
         """Return the exchange of gradients of this size, with nothing else to do."""
@@ -213,33 +238,7 @@ def interface_towards(host: str) -> str | None:
         own = way.getsockname()[0]
         for _, name in socket.if_nameindex():
             with contextlib.suppress(OSError):  # it has no address
-                told = fcntl.ioctl(way.fileno(), SIOCGIFADDR, struct.pack("256s", name.encode()))
-                if socket.inet_ntoa(told[20:24]) == own:
+                answer = fcntl.ioctl(way.fileno(), SIOCGIFADDR, struct.pack("256s", name.encode()))
+                if socket.inet_ntoa(answer[20:24]) == own:
                     return name
     return None
-
-
-def _meet(order: HeatOrder) -> None:
-    """Join the process group: over NCCL on cards, over gloo on processors."""
-    place = order.place
-    assert place is not None
-    host, _, port = place.address.rpartition(":")
-    if name := interface_towards(host):
-        os.environ.setdefault("GLOO_SOCKET_IFNAME", name)  # else gloo asks what this machine's name resolves to
-    store = distributed.TCPStore(  # type: ignore[attr-defined]
-        host,
-        int(port),
-        place.of,
-        is_master=place.rank == 0,
-        timeout=dt.timedelta(seconds=GROUP_MEET_S),
-        wait_for_workers=False,
-        master_listen_fd=place.meeting_fd,
-    )
-    kind = order.lane.device.kind
-    distributed.init_process_group(
-        {"cuda": "nccl", "xpu": "xccl"}.get(kind, "gloo"),
-        store=store,
-        rank=place.rank,
-        world_size=place.of,
-        device_id=torch.device(order.lane.device.name) if kind == "cuda" else None,
-    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import inspect
 import itertools
@@ -52,11 +53,13 @@ class BuiltInRecipe(BuiltInItems):
 
     def __init__(self, order: HeatOrder) -> None:
         super().__init__(order)
-        self._seed, self._pretrained = order.seed, order.pretrained
+        self._seed = order.seed
+        self._pretrained = order.pretrained
         self.loss: Callable[[Any, Any], Tensor] = make_loss(self.workload)
         self.steps_per_lap: int | None = self.workload.steps_per_lap
         self.notes: tuple[str, ...] = ()
-        self.needs_closure, self.takes_pairs = False, True
+        self.needs_closure = False
+        self.takes_pairs = True
         self.group = open_group(order)
 
     def split(self, batch: StepBatch) -> tuple[Any, Any]:
@@ -78,7 +81,8 @@ class BuiltInRecipe(BuiltInItems):
 
     def answering(self) -> nn.Module:
         """Return the network with the final sigmoids that the authors have; in training, the loss includes them."""
-        network, ends_in_sigmoids = self.network(), self.workload.loss == "sigmoid_crossentropy"
+        network = self.network()
+        ends_in_sigmoids = self.workload.loss == "sigmoid_crossentropy"
         return nn.Sequential(*network.children(), nn.Sigmoid()) if ends_in_sigmoids else network
 
     def optimizer(self, network: nn.Module, *, rate: float, options: dict[str, Any]) -> torch.optim.Optimizer:
@@ -118,7 +122,9 @@ class OwnData:
     """
 
     def __init__(self, order: HeatOrder, training: Training) -> None:
-        self.seed, self.name, self.training = order.seed, order.subject.name, training
+        self.seed = order.seed
+        self.name = order.subject.name
+        self.training = training
         self.proof = order.proof
         self.notes: tuple[str, ...] = ()
         self.steps_per_lap = training.steps_per_lap or own.length_of(training.data)
@@ -126,7 +132,7 @@ class OwnData:
         self._pattern: StepBatch | None = None
         self.laps = own.LapNotes(seed_all, order.seed, training.data) if order.replays else None
         self.group = open_group(order)
-        self.split: Split = _take_twice
+        self.split: Split = lambda batch: (batch, batch)  # a step of your own takes it as it is
 
     def rate(self, _settings: Settings) -> float:
         return 1.0
@@ -170,22 +176,31 @@ class OwnData:
         return list(itertools.islice(own.endless(self.training.data, self.name), self.proof.steps))
 
 
-def _take_twice(batch: StepBatch) -> tuple[Any, Any]:
-    """Return the batch twice: a step of your own takes it as it is."""
-    return batch, batch
-
-
 class OwnRecipe(OwnData):
     """A user's model, optimizer and loss. The model is copied once: every run starts from its initial weights."""
 
     def __init__(self, order: HeatOrder, training: Training | None = None) -> None:
         super().__init__(order, call_training(order) if training is None else training)
-        model = self._checked_model()
+        model = self.training.model
+        loss = self.training.loss
+        if is_keras(model):
+            raise TrainingError(f"{self.name}: gives a Keras model", "race it on keras-tf, keras-jax or keras-torch")
+        if not isinstance(model, nn.Module):
+            says = f"model is {_kind_of(model)}, and the torch back end trains a torch.nn.Module"
+            raise TrainingError(f"{self.name}: {says}", "give model=, or a step of your own: step=, state= and data=")
+        if isinstance(loss, type):
+            raise TrainingError(f"{self.name}: loss is {_kind_of(loss)}", f"give one of it: {loss.__name__}()")
+        if any(getattr(module, "_compiled_call_impl", None) is not None for module in model.modules()):
+            raise TrainingError(
+                f"{self.name}: its model was compiled in place, by its method compile(), which no copy keeps",
+                "give torch.compile(model), or leave it uncompiled and race the lane torch/cpu/compile",
+            )
         self._start = self._copied(model)
         self._optimizer = OwnOptimizer(self.name, self.training.optimizer, model)
-        self._calling = Calling(self.name, model, has_loss=self.training.loss is not None)
-        self.split, self.takes_pairs = self._calling.split, self.training.loss is not None
-        self.loss = OwnLoss(self.name, self.training.loss)
+        self._calling = Calling(self.name, model, has_loss=loss is not None)
+        self.split = self._calling.split
+        self.takes_pairs = loss is not None
+        self.loss = OwnLoss(self.name, loss)
         self.needs_closure = self._optimizer.needs_closure
         self.proof = replace(order.proof, loss_scale=scale_near(self._optimizer.epsilon))
         if self.needs_closure:  # its step is many, and has no size that follows from its rate
@@ -223,22 +238,6 @@ class OwnRecipe(OwnData):
         batch = super().first_batch()
         self._calling.check(batch)
         return batch
-
-    def _checked_model(self) -> nn.Module:
-        model, loss = self.training.model, self.training.loss
-        if is_keras(model):
-            raise TrainingError(f"{self.name}: gives a Keras model", "race it on keras-tf, keras-jax or keras-torch")
-        if not isinstance(model, nn.Module):
-            says = f"model is {_kind_of(model)}, and the torch back end trains a torch.nn.Module"
-            raise TrainingError(f"{self.name}: {says}", "give model=, or a step of your own: step=, state= and data=")
-        if isinstance(loss, type):
-            raise TrainingError(f"{self.name}: loss is {_kind_of(loss)}", f"give one of it: {loss.__name__}()")
-        if any(getattr(module, "_compiled_call_impl", None) is not None for module in model.modules()):
-            raise TrainingError(
-                f"{self.name}: its model was compiled in place, by its method compile(), which no copy keeps",
-                "give torch.compile(model), or leave it uncompiled and race the lane torch/cpu/compile",
-            )
-        return model
 
     def _copied(self, model: nn.Module) -> nn.Module:
         try:
@@ -298,8 +297,6 @@ LEAST_WORD = -(1 << 63)
 
 
 class SwapLastAxes(nn.Module):
-    """Exchange the last two axes."""
-
     def forward(self, inputs: Tensor) -> Tensor:
         return inputs.transpose(-1, -2)
 
@@ -382,9 +379,8 @@ def load_pretrained(network: nn.Module, workload: Workload) -> str:
             "pip install torchvision, or leave out --pretrained",
         ) from None
     donor = densenet121(weights=DenseNet121_Weights.IMAGENET1K_V1)
-    ours, theirs = dict(network.named_parameters()), dict(donor.named_parameters())
     with torch.no_grad():
-        for mine, given in list(zip(ours.values(), theirs.values(), strict=True))[:-2]:
+        for mine, given in list(zip(network.parameters(), donor.parameters(), strict=True))[:-2]:
             mine.copy_(given)
         for kept, given in zip(network.buffers(), donor.buffers(), strict=True):
             kept.copy_(given)
@@ -457,17 +453,15 @@ class WordDropout(nn.Dropout):
     def forward(self, inputs: Tensor) -> Tensor:
         if not self.training or self.p == 0.0:
             return inputs
-        mask = self._mask(inputs)
-        return inputs.mul_(mask) if self.inplace else inputs * mask
-
-    def _mask(self, inputs: Tensor) -> Tensor:
         if self.p == 1.0:  # nothing is kept, and no factor could compensate
-            return torch.zeros_like(inputs)
-        count = inputs.numel()
-        words = torch.empty(-(-count // WORD_VALUES), dtype=torch.int64).random_(LEAST_WORD, None)
-        threshold = SCHEDULE_STEPS // 2 - round((1 - self.p) * SCHEDULE_STEPS)
-        kept = words.view(torch.int16)[:count].view(inputs.shape) >= threshold
-        return kept.to(inputs.dtype) * (1 / (1 - self.p))
+            mask = torch.zeros_like(inputs)
+        else:
+            count = inputs.numel()
+            words = torch.empty(-(-count // WORD_VALUES), dtype=torch.int64).random_(LEAST_WORD, None)
+            threshold = SCHEDULE_STEPS // 2 - round((1 - self.p) * SCHEDULE_STEPS)
+            kept = words.view(torch.int16)[:count].view(inputs.shape) >= threshold
+            mask = kept.to(inputs.dtype) * (1 / (1 - self.p))
+        return inputs.mul_(mask) if self.inplace else inputs * mask
 
 
 def speed_up_dropout(network: nn.Module) -> bool:
@@ -516,15 +510,23 @@ class Calling:
     """Splits the batches of one training into what the model gets and what its loss gets."""
 
     def __init__(self, name: str, model: nn.Module, *, has_loss: bool) -> None:
-        self._name, self._has_loss = name, has_loss
-        self._signature = _signature_of(model)
-        self._named = _names_of(self._signature) if has_loss else None
+        self._name = name
+        self._has_loss = has_loss
+        self._signature: inspect.Signature | None = None
+        with contextlib.suppress(TypeError, ValueError):  # the forward of a compiled model takes anything
+            self._signature = inspect.signature(getattr(model, "_orig_mod", model).forward)
+        # The names that the forward takes; None if it takes any.
+        self._named: frozenset[str] | None = None
+        if has_loss and self._signature is not None:
+            parameters = self._signature.parameters.values()
+            if not any(parameter.kind is PARAMETER.VAR_KEYWORD for parameter in parameters):
+                by_name = {PARAMETER.POSITIONAL_OR_KEYWORD, PARAMETER.KEYWORD_ONLY}
+                self._named = frozenset(parameter.name for parameter in parameters if parameter.kind in by_name)
 
     def split(self, batch: Any) -> tuple[Any, Any]:
         """Return the inputs of the model, and the targets of the loss."""
-        if (
-            self._has_loss and type(batch) in PAIRS and len(batch) == 2
-        ):  # most batches: the other tests take a microsecond
+        # Most batches: the other tests take a microsecond.
+        if self._has_loss and type(batch) in PAIRS and len(batch) == 2:
             return batch[0], batch[1]
         if isinstance(batch, Mapping):
             named = self._named
@@ -547,8 +549,11 @@ class Calling:
         try:
             call(self._signature.bind, inputs)
         except TypeError as error:
+            called = "batch"
+            if type(inputs) is Inputs:
+                called = ", ".join((*map(_describe, inputs.args), *(f"{key}=..." for key in inputs.words)))
             raise TrainingError(
-                f"{self._name}: a batch is {_describe(batch)}, so that it is called as {_written(inputs)}, and the "
+                f"{self._name}: a batch is {_describe(batch)}, so that it is called as model({called}), and the "
                 f"model's forward{self._signature} does not take that: {error}",
                 BATCH_WAYS,
             ) from None
@@ -558,7 +563,8 @@ class OwnLoss:
     """A user's loss, or the one that the model has computed; checked to be one number."""
 
     def __init__(self, name: str, given: Callable[..., Any] | None) -> None:
-        self._name, self.given = name, given
+        self._name = name
+        self.given = given
 
     def __call__(self, outputs: Any, targets: Any) -> Tensor:
         return self.check(find_loss(outputs) if self.given is None else self.given(outputs, targets), outputs)
@@ -605,35 +611,13 @@ def find_loss(outputs: Any) -> Any:
 
 def count_batch_items(inputs: Any, targets: Any) -> int:
     """Return how many items a batch has: the length that its targets have in common, or most of its tensors."""
-    lengths = [[len(tensor) for tensor in tensors(value) if tensor.dim()] for value in (targets, inputs)]
-    alike = (found[0] for found in lengths if len(set(found)) == 1 and found[0])
-    usual = (length for length, _ in Counter(filter(None, lengths[1])).most_common(1))
-    return next(alike, None) or next(usual, 1)
-
-
-def _signature_of(model: nn.Module) -> inspect.Signature | None:
-    try:
-        return inspect.signature(getattr(model, "_orig_mod", model).forward)  # that of a compiled model takes anything
-    except (TypeError, ValueError):
-        return None
-
-
-def _names_of(signature: inspect.Signature | None) -> frozenset[str] | None:
-    """Return the names that a forward takes; None if it takes any."""
-    told = signature.parameters.values() if signature is not None else ()
-    if signature is None or any(parameter.kind is PARAMETER.VAR_KEYWORD for parameter in told):
-        return None
-    return frozenset(
-        parameter.name
-        for parameter in told
-        if parameter.kind in {PARAMETER.POSITIONAL_OR_KEYWORD, PARAMETER.KEYWORD_ONLY}
-    )
-
-
-def _written(inputs: Any) -> str:
-    if type(inputs) is not Inputs:
-        return "model(batch)"
-    return f"model({', '.join((*map(_describe, inputs.args), *(f'{key}=...' for key in inputs.words)))})"
+    lengths: list[int] = []
+    for value in (targets, inputs):
+        lengths = [len(tensor) for tensor in tensors(value) if tensor.dim()]
+        if len(set(lengths)) == 1 and lengths[0]:
+            return lengths[0]
+    usual = Counter(filter(None, lengths)).most_common(1)
+    return usual[0][0] if usual else 1
 
 
 def _describe(value: Any) -> str:

@@ -68,14 +68,14 @@ class OptimizerLeaf:
 
     def rest(self, leaf: Optimizer) -> Any:
         states = [
-            {key: value for key, value in each.items() if not isinstance(value, Tensor)} for each in _states(leaf)
+            {key: value for key, value in state.items() if not isinstance(value, Tensor)} for state in _states(leaf)
         ]
         if any(isinstance(value, list | dict | tuple) for state in states for value in state.values()):
             raise LaneError("its optimizer keeps lists of tensors")
         groups = [
             {key: value for key, value in param_group.items() if key != "params"} for param_group in leaf.param_groups
         ]
-        keys = [[key for key, value in each.items() if isinstance(value, Tensor)] for each in _states(leaf)]
+        keys = [[key for key, value in state.items() if isinstance(value, Tensor)] for state in _states(leaf)]
         return copy.deepcopy((states, groups, keys))
 
     @torch.no_grad()
@@ -135,7 +135,7 @@ def _names_of(leaf: Any) -> tuple[str, str]:
 
 def _states(optimizer: Optimizer) -> list[dict[Any, Any]]:
     """Return what is kept for each weight, in order; nothing before its first step."""
-    weights = [each for group in optimizer.param_groups for each in group["params"]]
+    weights = [weight for group in optimizer.param_groups for weight in group["params"]]
     return [optimizer.state[weight] for weight in weights if weight in optimizer.state]
 
 

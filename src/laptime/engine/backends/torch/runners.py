@@ -40,7 +40,8 @@ class DeferredRead:
     """What one line of code reads in each step: the newest value that has arrived, while the next is on its way."""
 
     def __init__(self, first: Tensor, take: Callable[[Tensor], Any], event: Any) -> None:
-        self._take, self._event = take, event
+        self._take = take
+        self._event = event
         self._arrived = first.detach().to("cpu", copy=True)  # only the very first value is waited for
         self._coming = torch.empty_like(self._arrived, pin_memory=first.device.type == "cuda")
         self._is_coming = False
@@ -117,13 +118,11 @@ class DeferredReads:
     def _read(self, place: BatchPlace, tensor: Tensor, real: Callable[[Tensor], Any]) -> Any:
         reading = self._readings.get(place)
         if reading is None or not reading.fits(tensor):
-            reading = self._readings[place] = DeferredRead(tensor, real, self._make_event())
-        told = reading.value()
+            event = self._events.Event() if self._events is not None else None
+            reading = self._readings[place] = DeferredRead(tensor, real, event)
+        value = reading.value()
         reading.send(tensor)
-        return told
-
-    def _make_event(self) -> Any:
-        return self._events.Event() if self._events is not None else None
+        return value
 
 
 class TorchRunner(MarkedRunner):
@@ -132,10 +131,14 @@ class TorchRunner(MarkedRunner):
     looked_into: Any = None
 
     def __init__(self, source: BatchSource, clock: DeviceClock) -> None:
-        self._source, self._device_clock = source, clock
+        self._source = source
+        self._device_clock = clock
         self._seen: Any = None
-        self.ready_batches, self.holds = source.ready_batches, source.holds
-        self.fence, self.step_ns, self.mark = clock.fence, clock.step_ns, clock.mark
+        self.ready_batches = source.ready_batches
+        self.holds = source.holds
+        self.fence = clock.fence
+        self.step_ns = clock.step_ns
+        self.mark = clock.mark
 
     def repeat(self) -> None:
         self._source.repeat()
@@ -148,7 +151,8 @@ class TorchRunner(MarkedRunner):
         self.train(batch)
 
     def take_seen(self) -> SeenBatch | None:
-        batch, self._seen = self._seen, None
+        batch = self._seen
+        self._seen = None
         return None if batch is None else see_batch(batch, count_batch_items(batch, batch))
 
     def parts(self) -> TorchStepParts:
@@ -170,9 +174,9 @@ class TorchRunner(MarkedRunner):
         if stepper is None or not stepper.counts_updates:
             return None
         groups = stepper.optimizer.param_groups
-        weights = (each for group in groups for each in group["params"] if not each.is_inference())
+        weights = (weight for group in groups for weight in group["params"] if not weight.is_inference())
         changes = sum(weight._version for weight in weights)  # noqa: SLF001  there is no other way
-        steps = [each["step"] for each in stepper.optimizer.state.values() if isinstance(each.get("step"), Tensor)]
+        steps = [state["step"] for state in stepper.optimizer.state.values() if isinstance(state.get("step"), Tensor)]
         changes += int(torch.stack(steps).sum()) if steps else 0
         return Updates(changes, sum(float(group["lr"]) for group in groups))
 
@@ -214,7 +218,8 @@ class EagerRunner(TorchRunner):
         evaluator: TorchEvaluator | None,
     ) -> None:
         super().__init__(source, clock)
-        self.looked_into, self._take_step = stepper, stepper.as_timed()
+        self.looked_into = stepper
+        self._take_step = stepper.as_timed()
         self._next_batch: Callable[[], Any] = source.fetch if source.in_place else source
         self._own_batches = self._next_batch
         self.evaluator = evaluator
@@ -281,7 +286,8 @@ class GraphRunner(TorchRunner):
         self, stepper: Stepper, source: BatchSource, clock: DeviceClock, evaluator: TorchEvaluator | None
     ) -> None:
         super().__init__(source, clock)
-        self.looked_into, self.evaluator = stepper, evaluator
+        self.looked_into = stepper
+        self.evaluator = evaluator
         self._graph = CapturedStep(stepper, source())
         self._graph.capture()
 
@@ -302,10 +308,11 @@ class CapturedStep:
     def __init__(self, stepper: Stepper, example: StepBatch) -> None:
         self._stepper = stepper
         is_row = isinstance(example, tuple | list)
-        if not is_row or [isinstance(each, Tensor) for each in example] != [True, True]:
-            kinds = f"({', '.join(type(each).__name__ for each in example)})" if is_row else type(example).__name__
+        if not is_row or [isinstance(part, Tensor) for part in example] != [True, True]:
+            kinds = f"({', '.join(type(part).__name__ for part in example)})" if is_row else type(example).__name__
             raise LaneError(f"execution=graph takes batches of two tensors, this training's are {kinds}", "use eager")
-        self._inputs, self._targets = example[0].clone(), example[1].clone()
+        self._inputs = example[0].clone()
+        self._targets = example[1].clone()
         self._graph: Any = None
         self.loss: Tensor
         warm_up_for_capture(lambda: self._stepper((self._inputs, self._targets)))
@@ -374,7 +381,8 @@ class TorchCopyRunner(TorchLoaderRunner):
 
 USUAL_S = 25e-6  # between two operators of a plain training: its Python, autograd, and the profiler itself
 PLAINLY_MORE = 1.5  # times the usual: less is not told from it
-FLUSH_OFTEN, FLUSH_PATIENCE_S = 3, 1.0  # steps at most, and the time for them: the least counts
+FLUSH_OFTEN = 3  # steps at most, of which the least counts
+FLUSH_PATIENCE_S = 1.0  # for all of them
 
 
 def time_between(step: Callable[[Any], object], batch: Any) -> tuple[float, float]:
@@ -387,23 +395,23 @@ def time_between(step: Callable[[Any], object], batch: Any) -> tuple[float, floa
     began_s = time.perf_counter()
     while len(found) < FLUSH_OFTEN and (not found or time.perf_counter() - began_s < FLUSH_PATIENCE_S):
         score = measure_core()
-        with profile(activities=[ProfilerActivity.CPU]) as seen:
+        with profile(activities=[ProfilerActivity.CPU]) as profiled:
             starts_s = time.perf_counter()
             step(batch)
             took_s = time.perf_counter() - starts_s
         spans = list(
-            outermost((event.time_range.start, event.time_range.end) for event in seen.events() if _is_one(event))
+            outermost(
+                (event.time_range.start, event.time_range.end)
+                for event in profiled.events()
+                # operators; what autograd calls one in has a name of its own
+                if "::" in event.name and not event.name.startswith("autograd::")
+            )
         )
         usual_s = USUAL_S * len(spans)
         between_s = took_s - sum(end - start for start, end in spans) / 1e6
         more_s = between_s - usual_s if between_s > PLAINLY_MORE * usual_s else 0.0
         found.append((more_s, (score + measure_core()) / 2))
     return min(found)
-
-
-def _is_one(event: Any) -> bool:
-    """Whether an event is an operator. What autograd calls one in has a name of its own."""
-    return "::" in event.name and not event.name.startswith("autograd::")
 
 
 def outermost(spans: Iterable[tuple[float, float]]) -> Iterable[tuple[float, float]]:

@@ -59,7 +59,8 @@ class Stepper:
         look: LookAtStep | None = None,
     ) -> None:
         network = recipe.network()
-        if settings.value_of("numbers") == "single":
+        self._is_single = settings.value_of("numbers") == "single"
+        if self._is_single:
             network.float()
         if not dropout:
             switch_off_dropout(network)
@@ -70,7 +71,6 @@ class Stepper:
         self._called = recipe.group.wrap(self.network)
         self.optimizer = recipe.optimizer(self.network, rate=rate, options=optimizer_options(settings, device))
         self.network.train()
-        self._is_single = settings.value_of("numbers") == "single"
         if settings.precision == "bf16" and device.type == "cpu":
             avoid_weight_casts(self.network)
         self.scaler = torch.amp.GradScaler(device.type) if settings.precision == "fp16" else None
@@ -138,7 +138,8 @@ class Stepper:
         self, split: Split, settings: Settings, device: torch.device, look: LookAtStep | None
     ) -> Callable[..., Tensor]:
         """Return the function that computes the loss of a batch; with `is_shown=False`, `look` does not get it."""
-        loss, is_single = self._loss, self._is_single
+        loss = self._loss
+        is_single = self._is_single
         answer = forward_of(self._called, settings, device)
 
         def forward(inputs: Any, targets: Any) -> tuple[Tensor, Any]:
@@ -165,7 +166,9 @@ class Stepper:
         """
         if not self._is_plain:
             return self
-        network, optimizer, loss = self._called, self.optimizer, self._loss
+        network = self._called
+        optimizer = self.optimizer
+        loss = self._loss
         given, check = (loss.given, loss.check) if isinstance(loss, OwnLoss) else (loss, None)
         assert given is not None  # else a batch of two would be all for the model
 
@@ -224,12 +227,12 @@ def uses_word_dropout(settings: Settings, device: torch.device) -> bool:
 
 def as_float(outputs: Any) -> Any:
     """Convert floating-point outputs to float32, so that losses are float32 at any precision of the network."""
-    return mapped(outputs, lambda each: each.float() if each.is_floating_point() else each)
+    return mapped(outputs, lambda tensor: tensor.float() if tensor.is_floating_point() else tensor)
 
 
 def as_single(batch: StepBatch) -> StepBatch:
     """Convert float64 to float32, and nothing else."""
-    return mapped(batch, lambda each: each.float() if each.dtype == torch.float64 else each)
+    return mapped(batch, lambda tensor: tensor.float() if tensor.dtype == torch.float64 else tensor)
 
 
 def optimizer_options(settings: Settings, device: torch.device) -> dict[str, Any]:
@@ -258,12 +261,10 @@ def avoid_weight_casts(network: nn.Module) -> None:
     if not hasattr(torch.backends.mkldnn, "matmul"):
         return  # PyTorch before 2.9 has no such switch
     for module in network.modules():
-        if type(module) is nn.Linear and _gains_without_casts(module):
+        if type(module) is not nn.Linear:
+            continue
+        if module.weight.numel() >= WIDE_WEIGHTS and module.in_features <= MOST_INPUTS:
             module.forward = functools.partial(_multiply_uncast, module)  # type: ignore[method-assign]
-
-
-def _gains_without_casts(layer: nn.Linear) -> bool:
-    return layer.weight.numel() >= WIDE_WEIGHTS and layer.in_features <= MOST_INPUTS
 
 
 def _multiply_uncast(layer: nn.Linear, inputs: Tensor) -> Tensor:
@@ -333,14 +334,20 @@ def are_classes(outputs: Any, targets: Any) -> bool:
 
 def count_items(value: Any) -> int:
     """Return the length of the first axis, of the first tensor that has one; a value without axes is one item."""
-    return next((len(tensor) for tensor in tensors(value) if tensor.dim()), 1)
+    for tensor in tensors(value):
+        if tensor.dim():
+            return len(tensor)
+    return 1
 
 
 class TorchEvaluator:
     """Evaluates one network on the test items, at the lane's own precision. Arrays are read once, then kept."""
 
     def __init__(self, recipe: TorchRecipe, network: nn.Module, settings: Settings, device: torch.device) -> None:
-        self._recipe, self._network, self._settings, self._device = recipe, network, settings, device
+        self._recipe = recipe
+        self._network = network
+        self._settings = settings
+        self._device = device
         self._images = self._labels = torch.empty(0)
         self._asked = 0
         self._answer = forward_of(network, settings, device)
@@ -348,7 +355,8 @@ class TorchEvaluator:
     def read(self, items: int) -> None:
         if not self._decodes and items > self._asked:
             found = self._built_in.test_items(items)
-            self._images, self._labels = torch.from_numpy(found.images), torch.from_numpy(found.labels)
+            self._images = torch.from_numpy(found.images)
+            self._labels = torch.from_numpy(found.labels)
             self._asked = items
 
     def score(self, items: int) -> Score:
@@ -399,8 +407,8 @@ class TorchEvaluator:
         """Decode test images again for each evaluation: memory may be too small to hold them."""
         data = self._built_in.data
         assert data is not None
-        for each in read_batches(self._built_in.workload, data, "test", items, batch):
-            yield torch.from_numpy(each.images), torch.from_numpy(each.labels)
+        for found in read_batches(self._built_in.workload, data, "test", items, batch):
+            yield torch.from_numpy(found.images), torch.from_numpy(found.labels)
 
     @property
     def _decodes(self) -> bool:

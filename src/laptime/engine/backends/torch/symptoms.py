@@ -85,21 +85,19 @@ class DenormalCount:
 def take_census(stepper: Any, step: Callable[[], object]) -> DenormalCensus:
     """Count in one more step; a compiled or captured one is not taken, and what the last one left is counted."""
     counted = DenormalCount()
-    has_layers = any(True for module in stepper.network.modules() if not any(module.children()))
+    has_layers = any(not any(module.children()) for module in stepper.network.modules())
     if stepper.is_eager:
         with flow_counted(stepper.network, counted):
             step()
     count_held(stepper.network, stepper.optimizer, counted, gradients=not stepper.is_eager)
+    parameters = list(stepper.network.parameters())
+    devices = [parameter.device.type for parameter in parameters]
     return DenormalCensus(
         counted.shares(),
-        sorted_types(stepper.network),
-        is_flushing(next((parameter.device.type for parameter in stepper.network.parameters()), "cpu")),
+        tuple(sorted({str(parameter.dtype).removeprefix("torch.") for parameter in parameters})),
+        is_flushing(devices[0] if devices else "cpu"),
         (LAYERS_NOT_SEEN if not stepper.is_eager else None) if has_layers else NO_LAYERS,
     )
-
-
-def sorted_types(network: nn.Module) -> tuple[str, ...]:
-    return tuple(sorted({str(parameter.dtype).removeprefix("torch.") for parameter in network.parameters()}))
 
 
 def is_flushing(device: str) -> bool:
@@ -121,8 +119,8 @@ def _tensors(held: Any) -> Iterator[Tensor]:
     if isinstance(held, Tensor):
         yield held
     elif isinstance(held, dict):
-        for each in held.values():
-            yield from _tensors(each)
+        for part in held.values():
+            yield from _tensors(part)
 
 
 @contextlib.contextmanager
@@ -158,7 +156,8 @@ def flow_counted(network: nn.Module, counted: DenormalCount) -> Iterator[None]:
 
 # Finds where the host waits for the device: each read of a tensor's value, and the code that reads it.
 
-TORCH_FOLDER, OUR_FOLDER = f"{Path(torch.__file__).parent}/", f"{Path(__file__).parents[3]}/"
+TORCH_FOLDER = f"{Path(torch.__file__).parent}/"
+OUR_FOLDER = f"{Path(__file__).parents[3]}/"
 # All methods of a tensor that return a value to the host, and how users write them.
 READERS = {
     "item": ".item()",
@@ -189,22 +188,17 @@ def is_users(frame: FrameType) -> bool:
     return not file.startswith((TORCH_FOLDER, OUR_FOLDER, "<"))
 
 
-def users_frame(start: FrameType | None) -> FrameType | None:
-    """Return the nearest frame of the user's own code."""
-    while start is not None and not is_users(start):
-        start = start.f_back
-    return start
-
-
 def name_place(start: FrameType) -> str:
     """Return the file and line of the user's code; if the stack has none, those of PyTorch's code."""
-    frame = users_frame(start)
+    frame: FrameType | None = start
+    while frame is not None and not is_users(frame):
+        frame = frame.f_back
     if frame is not None:
         return f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno}"
-    within: FrameType | None = start
-    while within is not None and not within.f_code.co_filename.startswith(TORCH_FOLDER):
-        within = within.f_back
-    frame = within or start
+    frame = start
+    while frame is not None and not frame.f_code.co_filename.startswith(TORCH_FOLDER):
+        frame = frame.f_back
+    frame = frame or start
     return f"torch/{frame.f_code.co_filename.removeprefix(TORCH_FOLDER)}:{frame.f_lineno}"
 
 
@@ -256,7 +250,9 @@ class SyncDetector:
         @functools.wraps(real)
         def watched(tensor: Tensor, *arguments: Any, **words: Any) -> Any:
             frame = caller()
-            if self._is_within or not self._is_asked(tensor, frame):
+            here = self._device.type
+            # PyTorch's optimizers read their own step count on the host, which does not wait.
+            if self._is_within or tensor.device.type != here or (here == "cpu" and not is_users(frame)):
                 return real(tensor, *arguments, **words)
             self.note(frame, what)
             self._is_within = True
@@ -267,19 +263,14 @@ class SyncDetector:
 
         return watched
 
-    def _is_asked(self, tensor: Tensor, frame: FrameType) -> bool:
-        """Whether to count a read. PyTorch's optimizers read their own step count on the host, which does not wait."""
-        if tensor.device.type != self._device.type:
-            return False
-        return self._device.type != "cpu" or is_users(frame)
-
 
 class SyncDispatch(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Sees each operator call that can wait for an accelerator, in PyTorch's own code too."""
 
     def __init__(self, reads: SyncDetector, device: torch.device) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self._reads, self._device = reads, device
+        self._reads = reads
+        self._device = device
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         what = self._what_waits(func.overloadpacket.__name__, args, kwargs or {})
@@ -293,26 +284,23 @@ class SyncDispatch(TorchDispatchMode):  # type: ignore[no-untyped-call]
             return None
         is_there = args[0].device.type == self._device.type
         if name == "index":
-            return "a mask" if is_there and any(map(_is_mask, args[1])) else None
+            has_mask = any(isinstance(index, Tensor) and index.dtype == torch.bool for index in args[1])
+            return "a mask" if is_there and has_mask else None
         if name in WAITING_OPERATORS:
             return WAITING_OPERATORS[name] if is_there else None
-        return ".cpu()" if name in COPY_OPERATORS and _comes_home(name, args, words) else None
-
-
-def _is_mask(index: Any) -> bool:
-    return isinstance(index, Tensor) and index.dtype == torch.bool
-
-
-def _comes_home(name: str, args: Any, words: dict[str, Any]) -> bool:
-    """Whether something is copied from the device to the host, and the host waits for it."""
-    if name == "copy_":
-        source, to = args[1], args[0].device
-        waits = not (len(args) > 2 and args[2]) and not words.get("non_blocking")
-    else:
-        source, to = args[0], words.get("device")
+        if name not in COPY_OPERATORS:
+            return None
+        # Whether something is copied from the device to the host, and the host waits for it.
+        source = args[0]
+        to = words.get("device")
         waits = not words.get("non_blocking")
-    is_home = to is not None and torch.device(to).type == "cpu"
-    return waits and is_home and isinstance(source, Tensor) and source.device.type != "cpu"
+        if name == "copy_":
+            source = args[1]
+            to = args[0].device
+            waits = waits and not (len(args) > 2 and args[2])
+        is_home = to is not None and torch.device(to).type == "cpu"
+        comes_home = waits and is_home and isinstance(source, Tensor) and source.device.type != "cpu"
+        return ".cpu()" if comes_home else None
 
 
 def count_compiled() -> int:
