@@ -18,15 +18,10 @@ AGENT_PLACES_MOST = 1024
 CODE_LETTERS_MOST = 300  # of a line
 
 
-def _find_start() -> str:
-    """Return the folder in which this process began, as lines are named from there; a script may change it."""
-    try:
-        return os.getcwd()
-    except OSError:  # it was removed
-        return ""
-
-
-START = _find_start()
+try:
+    START = os.getcwd()  # lines are named from there; a script may change it
+except OSError:  # it was removed
+    START = ""
 
 
 def place_here(agent: Agent) -> int:
@@ -81,7 +76,7 @@ def is_foreign(file: str) -> bool:
     """Whether a file is laptime's, Python's or a library's."""
     found = FOREIGN.get(file)
     if found is None:
-        found = file.startswith((OWN_FOLDER, PYTHON, "<frozen")) or any(each in file for each in LIBRARY_FOLDERS)
+        found = file.startswith((OWN_FOLDER, PYTHON, "<frozen")) or any(folder in file for folder in LIBRARY_FOLDERS)
         FOREIGN[file] = found
     return bool(found)
 
