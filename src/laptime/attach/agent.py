@@ -255,7 +255,8 @@ class Agent:
         self.flush_at = 0
         self._lost = 0
         self.steps = 0  # of all optimizers
-        self.backwards = self.batches = 0  # passes of PyTorch, and batches of Keras
+        self.backwards = 0  # passes of PyTorch
+        self.batches = 0  # of Keras
         if self.lines is not None:
             self.lines.begin_afresh()
         self.trains = False  # a backward pass was seen, with an optimizer or without

@@ -274,7 +274,10 @@ def why_alone(ask: Ask, machine: Machine, devices: Sequence[Device]) -> str | No
         return "--alone asks for it"
     if not machine.system.startswith("Linux"):
         return "this system offers no way to stop a training with all that it started"
-    return next((ONE_PROCESS[device.kind] for device in devices if device.kind in ONE_PROCESS), None)
+    for device in devices:
+        if device.kind in ONE_PROCESS:
+            return ONE_PROCESS[device.kind]
+    return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -451,7 +454,8 @@ def confirming_pace(pace: Pace, round_s: float, lanes: int, left_s: float, most:
     that leaves the usual number of rounds; and longer where the most rounds leave time.
     """
     start_s = max(0.0, round_s - lanes * pace.measure_s)
-    fewest_s, most_s = ((SLACK * left_s / rounds - start_s) / lanes for rounds in (most, HEATS_USUAL))
+    fewest_s = (SLACK * left_s / most - start_s) / lanes
+    most_s = (SLACK * left_s / HEATS_USUAL - start_s) / lanes
     wanted_s = min(max(start_s / lanes, fewest_s), most_s, MEASURE_MOST_S)
     measure_s = max(pace.measure_s, wanted_s)
     return replace(pace, measure_s=measure_s, window_s=TURN_S if pace.takes_turns else measure_s / WINDOWS_A_HEAT)

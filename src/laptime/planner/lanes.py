@@ -147,9 +147,13 @@ def default_framework(machine: Machine, subject: Subject) -> str:
     if subject.written_for is None:
         return DEFAULT_FRAMEWORK
     rows = frameworks_of(subject.written_for)
-    named = (row.name for row in rows if row.engine.name == os.environ.get("KERAS_BACKEND"))
-    installed = (row.name for row in rows if machine.framework(row.name))
-    return next(named, None) or next(installed, rows[0].name)
+    for row in rows:
+        if row.engine.name == os.environ.get("KERAS_BACKEND"):
+            return row.name
+    for row in rows:
+        if machine.framework(row.name):
+            return row.name
+    return rows[0].name
 
 
 def devices_to_race(framework: Framework) -> list[Device]:

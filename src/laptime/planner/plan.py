@@ -239,7 +239,8 @@ def fill_settings(lane: Lane, facts: LaneFacts) -> Settings:
     for row in SETTINGS.values() if lane.preset != "as-written" else ():
         choose = row.fastest if lane.preset == "fastest" and row.fastest else row.best
         value = choose(facts)
-        settings = settings if value is None else with_values(settings, {row.main_field: value})
+        if value is not None:
+            settings = with_values(settings, {row.main_field: value})
     for name, text in lane.overrides:
         settings = with_values(settings, SETTINGS[name].fill(text, facts))
     settings = share_out(settings, facts)
@@ -266,8 +267,12 @@ def expect_environment(ask: Ask, framework: str) -> dict[str, str]:
     Presets are filled in by what the framework sees, which is not known yet.
     """
     row = find_framework(framework)
-    lanes = [lane for lane in map(parse_lane, ask.lanes) if lane.framework == framework]
-    lane = lanes[0] if lanes else Lane(framework, None)
+    lane = Lane(framework, None)
+    for text in ask.lanes:
+        named = parse_lane(text)
+        if named.framework == framework:
+            lane = named
+            break
     words = dict(lane.overrides)
     threads = int(words["threads"]) if words.get("threads", "").isdecimal() else None
     device = Device("cpu", "cpu" if lane.device in {None, "cpu"} else "cuda", "", usable=True)
@@ -454,8 +459,9 @@ def plan_script_lane(lane: Lane, devices: Sequence[Device], machine: Machine) ->
     facts = LaneFacts(SCRIPT_ROW, device, machine, SubjectFacts(None))
     settings = Settings(preset=lane.preset)
     if lane.preset != AS_WRITTEN:
-        kept = SETTINGS["malloc"].best(facts)
-        settings = settings if kept is None else with_values(settings, {"malloc": kept})
+        malloc = SETTINGS["malloc"].best(facts)
+        if malloc is not None:
+            settings = with_values(settings, {"malloc": malloc})
     for name, text in lane.overrides:
         if not SETTINGS[name].can_be_outside(text):
             rows = [row for row in SETTINGS.values() if row.outside and row.name != "input"]
