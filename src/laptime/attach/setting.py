@@ -149,11 +149,10 @@ def set_optimizers(agent: Agent, module: Any) -> None:
     if not is_set and LOOK_ONLY not in settings:
         return
     base = module.Optimizer
-    makes = []
-    for name in FUSED_FORMS:
-        form = getattr(module, name, None)
-        code = None if form is None else form.__init__.__code__
-        if code is not None and "fused" in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]:
+    makes: list = []
+    for form in [getattr(module, name) for name in FUSED_FORMS if hasattr(module, name)]:
+        code = form.__init__.__code__
+        if "fused" in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]:
             makes.append(form)
     make_any = base.__init__
 

@@ -45,6 +45,7 @@ def look_at_machine() -> Machine:
         memory_bytes = int(psutil.virtual_memory().total)
     except (OSError, RuntimeError):  # psutil has no /proc to read
         memory_bytes = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    container: str | None
     if Path("/.dockerenv").exists():
         container = "docker"
     elif Path("/run/.containerenv").exists():
