@@ -18,10 +18,15 @@ AGENT_PLACES_MOST = 1024
 CODE_LETTERS_MOST = 300  # of a line
 
 
-try:
-    START = os.getcwd()  # lines are named from there; a script may change it
-except OSError:  # it was removed
-    START = ""
+def _find_start() -> str:
+    """Return the folder in which this process began, as lines are named from there; a script may change it."""
+    try:
+        return os.getcwd()
+    except OSError:  # it was removed
+        return ""
+
+
+START = _find_start()
 
 
 def place_here(agent: Agent) -> int:
