@@ -149,26 +149,23 @@ class Agent:
             return
         self._is_busy = True
         try:
-            self._flush(now_ns)
+            self.flush_at = now_ns + FLUSH_NS
+            if self.is_off:
+                self._forget()
+                return
+            for look in self.before_flush:
+                look()
+            self._pack()
+            if not self._events:
+                return
+            self._be_connected()
+            if self._send(kinds.EVENTS, bytes(self._events)):
+                del self._events[:]
+                self._send_skipped()
+            if self._rest or self._events:
+                self.flush_at = now_ns + SOON_NS
         finally:
             self._is_busy = False
-
-    def _flush(self, now_ns: int) -> None:
-        self.flush_at = now_ns + FLUSH_NS
-        if self.is_off:
-            self._forget()
-            return
-        for look in self.before_flush:
-            look()
-        self._pack()
-        if not self._events:
-            return
-        self._be_connected()
-        if self._send(kinds.EVENTS, bytes(self._events)):
-            del self._events[:]
-            self._send_skipped()
-        if self._rest or self._events:
-            self.flush_at = now_ns + SOON_NS
 
     def ask(self, **facts: Any) -> Any:
         """Send what was noted and these facts, and wait for the parent's answer. None if there is no parent."""
@@ -233,7 +230,8 @@ class Agent:
     def _send_skipped(self) -> None:
         """Say how many events are not sent, in their place among those that are."""
         if self._skipped:
-            skipped, self._skipped = self._skipped, {}
+            skipped = self._skipped
+            self._skipped = {}
             self._send_facts({"skipped": skipped})
 
     def _forget(self) -> None:
@@ -257,7 +255,8 @@ class Agent:
         self.flush_at = 0
         self._lost = 0
         self.steps = 0  # of all optimizers
-        self.backwards = self.batches = 0  # passes of PyTorch, and batches of Keras
+        self.backwards = 0  # passes of PyTorch
+        self.batches = 0  # of Keras
         if self.lines is not None:
             self.lines.begin_afresh()
         self.trains = False  # a backward pass was seen, with an optimizer or without
@@ -289,21 +288,6 @@ class Agent:
             self.first_thread = thread
         return kind | number << kinds.THREAD_SHIFT
 
-    def _describe_process(self) -> dict:
-        environment = os.environ.get
-        return {
-            "pid": os.getpid(),
-            "began_ns": self.began_ns,  # a process may become another program, and its number come again
-            "parent": os.getppid(),
-            "python": "%d.%d.%d" % sys.version_info[:3],
-            "executable": sys.executable,
-            "is_fork": self._is_fork,
-            "loads": self.loads,
-            "rank": environment("RANK"),
-            "world": environment("WORLD_SIZE"),
-            "versions": versions_of(("torch", "keras", "tensorflow", "jax", "lightning", "transformers", "accelerate")),
-        }
-
     def _be_connected(self) -> None:
         """Call the parent and say who this is, unless that was done. If the script closed the socket, do it again."""
         if self._socket is not None and not self._socket.is_own():
@@ -313,7 +297,21 @@ class Agent:
                 self._rest = b""
         if self._socket is None:
             self._socket = OwnSocket(self.address)
-            self._send_facts(self._describe_process())
+            packages = ("torch", "keras", "tensorflow", "jax", "lightning", "transformers", "accelerate")
+            self._send_facts(
+                {
+                    "pid": os.getpid(),
+                    "began_ns": self.began_ns,  # a process may become another program, and its number come again
+                    "parent": os.getppid(),
+                    "python": "%d.%d.%d" % sys.version_info[:3],
+                    "executable": sys.executable,
+                    "is_fork": self._is_fork,
+                    "loads": self.loads,
+                    "rank": os.environ.get("RANK"),
+                    "world": os.environ.get("WORLD_SIZE"),
+                    "versions": versions_of(packages),
+                }
+            )
 
     def _disconnect(self) -> None:
         if self._socket is not None:
@@ -344,7 +342,8 @@ class Agent:
 
     def _send_rest(self, patience_s: Any) -> None:
         """Send what was sent in part, and wait for the parent: at the end, or while the script is held."""
-        rest, self._rest = self._rest, b""
+        rest = self._rest
+        self._rest = b""
         if rest and self._socket is not None:
             self._socket.send_all(rest, patience_s)
 
@@ -378,28 +377,28 @@ def as_json(value: Any) -> str:
     if type(value) is int:
         return repr(value)
     if isinstance(value, dict):
-        return "{%s}" % ", ".join(["%s: %s" % (_text(str(key)), as_json(each)) for key, each in value.items()])
+        return "{%s}" % ", ".join(["%s: %s" % (_text(str(key)), as_json(item)) for key, item in value.items()])
     if isinstance(value, (list, tuple)):
-        return "[%s]" % ", ".join([as_json(each) for each in value])
+        return "[%s]" % ", ".join([as_json(item) for item in value])
     if isinstance(value, float) and value - value == 0:  # JSON has no word for what is not finite
         return repr(float(value))
     return _text(str(value))
 
 
 def _text(text: str) -> str:
-    return '"%s"' % "".join([_letter(each) for each in text])
-
-
-def _letter(letter: str) -> str:
-    code = ord(letter)
-    if letter in '"\\':
-        return "\\" + letter
-    if 31 < code < 127:
-        return letter
-    if code > 0xFFFF:  # as two halves
-        code -= 0x10000
-        return "\\u%04x\\u%04x" % (0xD800 | code >> 10, 0xDC00 | code & 0x3FF)
-    return "\\u%04x" % code
+    letters = []
+    for letter in text:
+        code = ord(letter)
+        if letter in '"\\':
+            letters.append("\\" + letter)
+        elif 31 < code < 127:
+            letters.append(letter)
+        elif code > 0xFFFF:  # as two halves
+            code -= 0x10000
+            letters.append("\\u%04x\\u%04x" % (0xD800 | code >> 10, 0xDC00 | code & 0x3FF))
+        else:
+            letters.append("\\u%04x" % code)
+    return '"%s"' % "".join(letters)
 
 
 # The agent's connection to the parent. A script may close its descriptor, and the system gives that to another file.

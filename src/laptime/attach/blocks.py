@@ -15,8 +15,10 @@ if TYPE_CHECKING:
     from typing import Optional
 
 LEAST_BLOCK = 512  # bytes of a block
-SMALL, SMALL_SEGMENT = 1 << 20, 2 << 20
-MIDDLE, MIDDLE_SEGMENT = 10 << 20, 20 << 20
+SMALL = 1 << 20
+SMALL_SEGMENT = 2 << 20
+MIDDLE = 10 << 20
+MIDDLE_SEGMENT = 20 << 20
 LARGE_STEP = 2 << 20  # a larger segment is a multiple of this
 
 
@@ -31,7 +33,10 @@ class CardBlock:
     __slots__ = ("after", "at", "before", "is_free", "is_small", "size")
 
     def __init__(self, at: int, size: int, *, is_small: bool) -> None:
-        self.at, self.size, self.is_small, self.is_free = at, size, is_small, False
+        self.at = at
+        self.size = size
+        self.is_small = is_small
+        self.is_free = False
         self.before: Optional[CardBlock] = None
         self.after: Optional[CardBlock] = None
 
@@ -53,51 +58,45 @@ class CachingAllocator:
         is_small = size <= SMALL
         free = self._free[is_small]
         at = bisect_left(free, (size, 0))
-        block = self._by_address.pop(free.pop(at)[1]) if at < len(free) else self._new_segment(size, is_small=is_small)
-        block.is_free = False
+        if at < len(free):
+            block = self._by_address.pop(free.pop(at)[1])
+            block.is_free = False
+        else:
+            large = -(-size // LARGE_STEP) * LARGE_STEP
+            whole = SMALL_SEGMENT if is_small else MIDDLE_SEGMENT if size < MIDDLE else large
+            block = CardBlock(self._end, whole, is_small=is_small)
+            self.reserved += whole
+            self._end += whole + 1  # no segment touches another
         left = block.size - size
         if left >= LEAST_BLOCK if is_small else left > SMALL:
-            self._cut(block, size)
+            rest = CardBlock(block.at + size, left, is_small=is_small)
+            rest.before = block
+            rest.after = block.after
+            if block.after is not None:
+                block.after.before = rest
+            block.after = rest
+            block.size = size
+            self._keep(rest)
         return block
 
     def free(self, block: Optional[CardBlock]) -> None:
         if block is None:
             return
         for other in (block.before, block.after):
-            if other is not None and other.is_free:
-                self._forget(other)
-                block = self._join(block, other)
+            if other is None or not other.is_free:
+                continue
+            free = self._free[other.is_small]
+            free.pop(bisect_left(free, (other.size, other.at)))
+            del self._by_address[other.at]
+            first, second = (block, other) if block.at < other.at else (other, block)
+            first.size += second.size
+            first.after = second.after
+            if second.after is not None:
+                second.after.before = first
+            block = first
         self._keep(block)
-
-    def _new_segment(self, size: int, *, is_small: bool) -> CardBlock:
-        whole = SMALL_SEGMENT if is_small else MIDDLE_SEGMENT if size < MIDDLE else -(-size // LARGE_STEP) * LARGE_STEP
-        block = CardBlock(self._end, whole, is_small=is_small)
-        self.reserved += whole
-        self._end += whole + 1  # no segment touches another
-        return block
-
-    def _cut(self, block: CardBlock, size: int) -> None:
-        rest = CardBlock(block.at + size, block.size - size, is_small=block.is_small)
-        rest.before, rest.after = block, block.after
-        if block.after is not None:
-            block.after.before = rest
-        block.after, block.size = rest, size
-        self._keep(rest)
-
-    def _join(self, one: CardBlock, other: CardBlock) -> CardBlock:
-        first, second = (one, other) if one.at < other.at else (other, one)
-        first.size += second.size
-        first.after = second.after
-        if second.after is not None:
-            second.after.before = first
-        return first
 
     def _keep(self, block: CardBlock) -> None:
         block.is_free = True
         insort(self._free[block.is_small], (block.size, block.at))
         self._by_address[block.at] = block
-
-    def _forget(self, block: CardBlock) -> None:
-        free = self._free[block.is_small]
-        free.pop(bisect_left(free, (block.size, block.at)))
-        del self._by_address[block.at]

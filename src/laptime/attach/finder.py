@@ -69,22 +69,18 @@ class Finder:
             return None
         self._searched.add(name)
         try:
-            return self._find(name, path, target)
+            for finder in sys.meta_path:
+                find = getattr(finder, "find_spec", None)
+                if finder is self or find is None:
+                    continue
+                spec = find(name, path, target)
+                if spec is not None:
+                    self._wrap(name, spec.loader)
+                    return spec
         except Exception as error:
             self._agent.failed(name, error)
-            return None
         finally:
             self._searched.discard(name)
-
-    def _find(self, name: str, path: Any, target: Any) -> Any:
-        for finder in sys.meta_path:
-            find = getattr(finder, "find_spec", None)
-            if finder is self or find is None:
-                continue
-            spec = find(name, path, target)
-            if spec is not None:
-                self._wrap(name, spec.loader)
-                return spec
         return None
 
     def _wrap(self, name: str, loader: Any) -> None:
@@ -116,26 +112,21 @@ def arm(agent: Agent) -> None:
     """Set the hooks of what is imported already, and of all that will be."""
     armed.append(agent)
     agent.tables.append(HOOKS)
-    if kinds.HOLDS_VARIABLE in os.environ:
-        _hold(agent)
+    if kinds.HOLDS_VARIABLE in os.environ:  # it is raced, and so held at the ends of iterations
+        from .holding import Hold
+        from .setting import set_python, wanted
+
+        agent.hold = Hold(agent)
+        agent.tables.append(HOLDS)
+        set_python()
+        folder = os.environ.get(kinds.OWN_MODULES)
+        if folder:
+            from .own_modules import FreshLoader, compile_afresh
+
+            FreshLoader.changes = [(name, where) for name, where in wanted().items() if name in kinds.CHANGES_OF_LINES]
+            FreshLoader.was_changed = staticmethod(lambda name: agent.tell(has_set=name))
+            compile_afresh(folder)
     for name in dict.fromkeys(name for table in agent.tables for name in table):
         if name in sys.modules:
             set_hook(agent, name, sys.modules[name])
     sys.meta_path.insert(0, Finder(agent))
-
-
-def _hold(agent: Agent) -> None:
-    """Hold the script at the ends of iterations: it is raced."""
-    from .holding import Hold
-    from .setting import set_python, wanted
-
-    agent.hold = Hold(agent)
-    agent.tables.append(HOLDS)
-    set_python()
-    folder = os.environ.get(kinds.OWN_MODULES)
-    if folder:
-        from .own_modules import FreshLoader, compile_afresh
-
-        FreshLoader.changes = [(name, where) for name, where in wanted().items() if name in kinds.CHANGES_OF_LINES]
-        FreshLoader.was_changed = staticmethod(lambda name: agent.tell(has_set=name))
-        compile_afresh(folder)

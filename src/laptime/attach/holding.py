@@ -23,7 +23,11 @@ if TYPE_CHECKING:
 
 
 BACKWARDS_WITHOUT_STEP = 64  # backward passes without any step of an optimizer: the script changes its weights itself
-BY_STEP, BY_BATCH, BY_WORK, BY_BACKWARD, BY_FETCH = "step", "batch", "worked", "backward", "fetch"
+BY_STEP = "step"
+BY_BATCH = "batch"
+BY_WORK = "worked"
+BY_BACKWARD = "backward"
+BY_FETCH = "fetch"
 NEVER_AGAIN = 1 << 62
 MEASURED_HOLDS = 10  # the first ones, at which the lengths of the weights are reported
 MEASURED_ARRAYS = 1000  # of more, only the length of all together
@@ -53,8 +57,12 @@ class Hold:
         try:
             if kind != BY_FETCH:
                 self.replay.trained()
-            if self._agent.is_off or (kind != self._kind and not self._begins(kind)):
+            if self._agent.is_off:
                 return
+            if kind != self._kind:
+                if kind != BY_FETCH and self._kind is not None and self._kind != BY_BACKWARD:
+                    return
+                self._kind = kind  # which is counted from now on
             self._left -= 1
             if self._left <= 0:
                 self._ask()
@@ -80,7 +88,7 @@ class Hold:
 
     def stepped(self, optimizer: Any) -> None:
         """Note an optimizer, while the lengths of its weights are wanted."""
-        if self._holds < MEASURED_HOLDS and not any(each is optimizer for each in self._optimizers):
+        if self._holds < MEASURED_HOLDS and not any(known is optimizer for known in self._optimizers):
             self._optimizers.append(optimizer)
 
     def passed_batch(self) -> None:
@@ -90,13 +98,6 @@ class Hold:
     def fetched(self) -> None:
         """Count a fetch of a loader that runs alone."""
         self.passed(BY_FETCH)
-
-    def _begins(self, kind: str) -> bool:
-        """Whether this kind is counted from now on."""
-        if self._kind is None or self._kind == BY_BACKWARD or kind == BY_FETCH:
-            self._kind = kind
-            return True
-        return False
 
     def _begin_count(self) -> None:
         """Count operators from now on, where PyTorch computes. An old version has none of what that needs."""
@@ -112,7 +113,8 @@ class Hold:
 
     def _end_count(self) -> Any:
         """Return what was counted since the last hold; None if nothing was."""
-        count, self._count = self._count, None
+        count = self._count
+        self._count = None
         if count is None:
             return None
         from .operators import as_facts
@@ -128,13 +130,17 @@ class Hold:
         lengths = lengths_of(self._optimizers) if self._holds <= MEASURED_HOLDS else None
         if self._holds == MEASURED_HOLDS:
             self._optimizers = []
-        loss, self._loss = self._loss, None
+        try:
+            loss = float(self.logs["loss"] if self._loss is None else self._loss.item())
+        except Exception:
+            loss = None
+        self._loss = None
         answer = self._agent.ask(
             held=self._kind,
             since_ns=self._since_ns,
             at_ns=at_ns,
             idle_ns=self.replay.take_idle_ns(),
-            loss=_loss_in(self.logs) if loss is None else _value_of(loss),
+            loss=loss,
             lengths=lengths,
             device_bytes=device_memory(),
             peak_bytes=peak_memory(),
@@ -168,8 +174,10 @@ def wait_for_devices() -> None:
         tensorflow: Any = sys.modules.get("tensorflow")
         for name in ("cuda", "xpu"):
             device = getattr(torch, name, None)
-            if device is not None and device.is_initialized() and not _is_capturing(device):
-                device.synchronize()
+            if device is not None and device.is_initialized():
+                is_capturing = getattr(device, "is_current_stream_capturing", None)
+                if is_capturing is None or not is_capturing():
+                    device.synchronize()
         if getattr(torch, "mps", None) is not None and torch.backends.mps.is_available():
             torch.mps.synchronize()
         if jax is not None and hasattr(jax, "live_arrays"):
@@ -208,37 +216,18 @@ def threads() -> Any:
         return None
 
 
-def _is_capturing(device: Any) -> bool:
-    check = getattr(device, "is_current_stream_capturing", None)
-    return check is not None and check()
-
-
-def _loss_in(logs: Any) -> Any:
-    try:
-        return float(logs["loss"])
-    except Exception:
-        return None
-
-
-def _value_of(loss: Any) -> Any:
-    try:
-        return float(loss.item())
-    except Exception:
-        return None
-
-
 def lengths_of(optimizers: list) -> Any:
     """Return the length of each array that these optimizers train; None where that would need other processes."""
     try:
         torch: Any = sys.modules["torch"]
-        arrays = [array for each in optimizers for group in each.param_groups for array in group["params"]]
+        groups = [group for optimizer in optimizers for group in optimizer.param_groups]
+        arrays = [array for group in groups for array in group["params"]]
         if not arrays or any(type(array) not in (torch.Tensor, torch.nn.Parameter) for array in arrays):
             return None
-        norm, wide = torch.linalg.vector_norm, torch.float64
-        found = [float(norm(array.detach(), dtype=wide)) for array in arrays]
-        if any(each - each != 0 for each in found):  # not finite, for which JSON has no word
+        lengths = [float(torch.linalg.vector_norm(array.detach(), dtype=torch.float64)) for array in arrays]
+        if any(length - length != 0 for length in lengths):  # not finite, for which JSON has no word
             return None
-        return found if len(found) <= MEASURED_ARRAYS else [sum(each**2 for each in found) ** 0.5]
+        return lengths if len(lengths) <= MEASURED_ARRAYS else [sum(length**2 for length in lengths) ** 0.5]
     except Exception:  # a device without float64, or an optimizer of the script's own
         return None
 
@@ -302,7 +291,8 @@ def hold_backward(agent: Agent, module: Any) -> None:
 
 def hold_batches(agent: Agent, module: Any) -> None:
     """Hold after a batch of Keras, and after its callbacks."""
-    listed, hold = module.CallbackList, agent.hold
+    listed = module.CallbackList
+    hold = agent.hold
     begin_training: Any = getattr(listed, "on_train_begin", None)
     end = listed.on_train_batch_end
 
@@ -332,14 +322,18 @@ def hold_batches(agent: Agent, module: Any) -> None:
 
 REPLAYED_MOST_BYTES = 1 << 28  # of batches that are kept
 SHAPES_MOST = 64
-AGAIN_ITEMS, AGAIN_TIMES, AGAIN_NS = 8, 4, 1_000_000_000  # items that are fetched again, as in engine/heat/work.py
+# Items that are fetched again, as in engine/heat/work.py: how many, how often, and for how long at most
+AGAIN_ITEMS = 8
+AGAIN_TIMES = 4
+AGAIN_NS = 1_000_000_000
 
 
 class Replay:
     """What the fetches of the loader that trains do: fetch, replay, or run alone."""
 
     def __init__(self, agent: Agent, fetched: Any) -> None:
-        self._agent, self._fetched = agent, fetched
+        self._agent = agent
+        self._fetched = fetched
         self._last = 0  # the loader that was fetched from last: a step that follows trains on its batches
         self._trained: set = set()
         self._loaders: dict = {}
@@ -377,8 +371,9 @@ class Replay:
 
     def take_idle_ns(self) -> int:
         """Return for how long a loader that runs alone was started again since the last call."""
-        idle, self._idle_ns = self._idle_ns, 0
-        return idle
+        idle_ns = self._idle_ns
+        self._idle_ns = 0
+        return idle_ns
 
     def next(self, iterator: Any, fetch: Any) -> Any:
         """Return the next batch that the script gets from this iterator."""
@@ -430,7 +425,11 @@ class Replay:
         begin = now_ns()
         try:
             self._iterators[number] = iterator
-            length = _length_of(self._loaders[number])
+            loader = self._loaders[number]
+            try:
+                length = len(loader)
+            except Exception:
+                length = None
             is_over = length is not None and iterator._num_yielded >= length
             if not is_over:
                 kept = self._kept[iterator._num_yielded % len(self._kept)]
@@ -463,19 +462,16 @@ def find_redrawn(dataset: Any) -> Any:
     if type(dataset) in (list, tuple):
         return False  # it holds its items
     try:
-        return _differ_again(dataset, now_ns())
+        began = now_ns()
+        for number in range(min(AGAIN_ITEMS, len(dataset))):
+            first = _values_in(dataset[number])
+            for _ in range(AGAIN_TIMES - 1):
+                if _values_in(dataset[number]) != first:
+                    return True
+                if now_ns() - began > AGAIN_NS:
+                    return False
     except Exception:  # it is used in workers only, or has no such number
         return None
-
-
-def _differ_again(dataset: Any, began: int) -> bool:
-    for number in range(min(AGAIN_ITEMS, len(dataset))):
-        first = _values_in(dataset[number])
-        for _ in range(AGAIN_TIMES - 1):
-            if _values_in(dataset[number]) != first:
-                return True
-            if now_ns() - began > AGAIN_NS:
-                return False
     return False
 
 
@@ -483,7 +479,7 @@ def _values_in(item: Any) -> list:
     if isinstance(item, dict):
         item = list(item.values())
     if isinstance(item, (list, tuple)):
-        return [value for each in item for value in _values_in(each)]
+        return [value for part in item for value in _values_in(part)]
     if isinstance(item, (bool, int, float, str, bytes)):
         return [item]
     array = item.detach().cpu().numpy() if hasattr(item, "detach") else item
@@ -497,17 +493,17 @@ class KeptBatch:
         self._batch = batch
         self._tensors = [(tensor, tensor.detach().clone()) for tensor in _tensors_in(batch)]
         self._versions = self._versions_now()
-        self.bytes = sum(each.numel() * each.element_size() for each, _ in self._tensors)
+        self.bytes = sum(tensor.numel() * tensor.element_size() for tensor, _ in self._tensors)
 
     def give(self) -> Any:
         if self._versions_now() != self._versions:
-            for each, before in self._tensors:
-                each.detach().copy_(before)
+            for tensor, before in self._tensors:
+                tensor.detach().copy_(before)
             self._versions = self._versions_now()
         return self._batch
 
     def _versions_now(self) -> list:
-        return [each._version for each, _ in self._tensors]
+        return [tensor._version for tensor, _ in self._tensors]
 
 
 def _tensors_in(batch: Any) -> list:
@@ -516,22 +512,17 @@ def _tensors_in(batch: Any) -> list:
     if isinstance(batch, dict):
         batch = list(batch.values())
     if isinstance(batch, (list, tuple)):
-        return [tensor for each in batch for tensor in _tensors_in(each)]
+        return [tensor for part in batch for tensor in _tensors_in(part)]
     inner = getattr(batch, "data", None)  # a batch of tokens, as tokenizers make them
     return _tensors_in(inner) if isinstance(inner, dict) else []
 
 
-def _length_of(loader: Any) -> Any:
-    try:
-        return len(loader)
-    except Exception:
-        return None
-
-
 def hold_loaders(agent: Agent, module: Any) -> None:
     """Let the fetches of data loaders go through the replay."""
-    iterator, loader = module._BaseDataLoaderIter, module.DataLoader
-    fetch, start = iterator.__next__, loader.__iter__
+    iterator = module._BaseDataLoaderIter
+    loader = module.DataLoader
+    fetch = iterator.__next__
+    start = loader.__iter__
     replay = agent.hold.replay
 
     @wraps(fetch)

@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 
 KERAS_MARKS = __name__.replace(".", "_")  # marks are per agent, of which a process may have two
 NUMBER_MARK = KERAS_MARKS + "_number"  # of a model, and of what batches come from
-PY_DATASET, DATA_LOADER = "PyDatasetAdapter", "TorchDataLoaderAdapter"  # what Keras makes of such data
+# What Keras makes of such data
+PY_DATASET = "PyDatasetAdapter"
+DATA_LOADER = "TorchDataLoaderAdapter"
 PASS_BEGINS = {PY_DATASET: "_get_iterator", "GeneratorDataAdapter": "generator"}  # what begins a pass through such data
 OF_TENSORFLOW = "TFEpochIterator"
 JAX_COMPILED_EVENT = "backend_compile_duration"  # the end of the name of JAX's event
@@ -29,7 +31,8 @@ JAX_COMPILED_EVENT = "backend_compile_duration"  # the end of the name of JAX's 
 
 def hook_callbacks(agent: Agent, module: Any) -> None:
     """Note each batch, epoch and validation of `fit`."""
-    listed, lines = module.CallbackList, timer_of(agent)
+    listed = module.CallbackList
+    lines = timer_of(agent)
     began: dict = {}
     steps: dict = {"first": 0, "lap": None}
 
@@ -68,47 +71,53 @@ def hook_callbacks(agent: Agent, module: Any) -> None:
 
         return watched
 
-    def fit_begins(method: Any) -> Any:
-        @wraps(method)
-        def watched(self, *given, **named):
-            try:
-                model = self.model
-                lines.count_by(kinds.KERAS_BATCH)
-                agent.in_fit, agent.trains_from, agent.fits_eagerly = True, agent.batches_from, runs_eagerly(model)
-                agent.tell(
-                    keras_fit=agent.batches_from,
-                    model=number_of(agent, model),
-                    trained=len(model.trainable_variables),
-                    at_once=model.steps_per_execution,
-                )
-            except Exception as error:
-                agent.failed("fit", error)
-            return method(self, *given, **named)
-
-        return watched
-
-    def fit_ends(method: Any) -> Any:
-        @wraps(method)
-        def watched(self, *given, **named):
-            try:
-                agent.in_fit = False
-                lines.leave()  # it may have ended in the midst of a timing
-            except Exception as error:
-                agent.failed("fit", error)
-            return method(self, *given, **named)
-
-        return watched
-
     if hasattr(listed, "on_train_begin"):
-        listed.on_train_begin, listed.on_train_end = fit_begins(listed.on_train_begin), fit_ends(listed.on_train_end)
+        _hook_fit(agent, listed, lines)
     for name, kind, method in (
         ("batch", kinds.KERAS_BATCH, "train_batch"),
         ("epoch", kinds.KERAS_EPOCH, "epoch"),
         ("test", kinds.KERAS_TEST, "test"),
     ):
-        first, last = "on_%s_begin" % method, "on_%s_end" % method
+        first = "on_%s_begin" % method
+        last = "on_%s_end" % method
         setattr(listed, first, begin(name, getattr(listed, first)))
         setattr(listed, last, end(name, kind, getattr(listed, last)))
+
+
+def _hook_fit(agent: Agent, listed: Any, lines: LineTimer) -> None:
+    """Note where each `fit` begins and ends."""
+    begin = listed.on_train_begin
+    end = listed.on_train_end
+
+    @wraps(begin)
+    def fit_begins(self, *given, **named):
+        try:
+            model = self.model
+            lines.count_by(kinds.KERAS_BATCH)
+            agent.fits_eagerly = runs_eagerly(model)
+            agent.trains_from = agent.batches_from
+            agent.in_fit = True
+            agent.tell(
+                keras_fit=agent.batches_from,
+                model=number_of(agent, model),
+                trained=len(model.trainable_variables),
+                at_once=model.steps_per_execution,
+            )
+        except Exception as error:
+            agent.failed("fit", error)
+        return begin(self, *given, **named)
+
+    @wraps(end)
+    def fit_ends(self, *given, **named):
+        try:
+            agent.in_fit = False
+            lines.leave()  # it may have ended in the midst of a timing
+        except Exception as error:
+            agent.failed("fit", error)
+        return end(self, *given, **named)
+
+    listed.on_train_begin = fit_begins
+    listed.on_train_end = fit_ends
 
 
 def runs_eagerly(model: Any) -> bool:
@@ -134,7 +143,8 @@ def hook_epochs(agent: Agent, module: Any) -> None:
     them, too, but the script's own code makes them in a thread, which is noted.
     """
     iterator = module.EpochIterator
-    make, fetch = iterator.__init__, iterator.__dict__.get("__next__")
+    make = iterator.__init__
+    fetch = iterator.__dict__.get("__next__")
     made_lines = LineTimer(agent, kinds.MADE_LINE)  # one for all: a script may call `evaluate` after each step
     agent.before_flush.append(made_lines.describe)
 
@@ -169,7 +179,8 @@ def _hook_passes(agent: Agent, timer: LineTimer, adapter: Any, number: int) -> N
     make = getattr(adapter, name, None)
     if make is None:
         return
-    training, passes = timer_of(agent), 0
+    training = timer_of(agent)
+    passes = 0
 
     def fetch(batches: Any) -> Any:
         if training.is_on and number == agent.trains_from and not timer.is_on:  # an earlier pass may have a thread
@@ -203,7 +214,8 @@ def _describe_data(iterator: Any) -> dict:
     facts = {"keras_data": kind, "keras_batch": adapter.batch_size}
     facts["batches"] = iterator.steps_per_epoch or getattr(iterator, "_num_batches", None)
     if kind == PY_DATASET:
-        loads_ahead, data = adapter.enqueuer is not None, adapter.py_dataset
+        loads_ahead = adapter.enqueuer is not None
+        data = adapter.py_dataset
         facts["num_workers"] = data.workers if loads_ahead else 0
         facts["queue"] = data.max_queue_size if loads_ahead else 0
     elif kind == DATA_LOADER:

@@ -44,7 +44,9 @@ ITEMS_SHIFT = 32  # a fetch's value: the loader's number above, the items below;
 ITEMS_MASK = (1 << ITEMS_SHIFT) - 1
 LINE_WAITED = 1 << ITEMS_SHIFT  # added to the number of a line's place: its thread computed next to nothing meanwhile
 PLACE_MASK = LINE_WAITED - 1
-PASS_SHIFT, PASS_MASK = ITEMS_SHIFT, ITEMS_MASK  # of what Keras made
+# Of what Keras made
+PASS_SHIFT = ITEMS_SHIFT
+PASS_MASK = ITEMS_MASK
 AS_BEFORE = ITEMS_MASK  # in place of the items: nobody looked, they count as those of the loader's batch before
 
 # Each message is a head and its body. A body of FACTS is one JSON object, one of EVENTS holds events.

@@ -90,15 +90,16 @@ def _find_turn(tree: Any, line: int) -> Any:
     ways = ways_to(tree, line)
     if not ways or not isinstance(ways[-1][1], (*SIMPLE, *ENCLOSING, ast.If)):
         return None
-    statement, scope = ways[-1][1], _scope(tree, ways)
+    statement = ways[-1][1]
+    scope = _scope(tree, ways)
     done = statement.body if isinstance(statement, ast.If) else [statement]
     nodes = [node for part in done for node in ast.walk(part)]
-    calls = {each.func.attr for each in nodes if isinstance(each, ast.Call) and isinstance(each.func, ast.Attribute)}
-    if calls & TRAINING or any(isinstance(each, (*DEMANDED, *JUMPS)) for each in nodes):
+    calls = {node.func.attr for node in nodes if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)}
+    if calls & TRAINING or any(isinstance(node, (*DEMANDED, *JUMPS)) for node in nodes):
         return None
-    around = [each for _, each in ways[:-1]]
+    around = [outer for _, outer in ways[:-1]]
     inner = around[around.index(scope) + 1 :] if scope in around else around
-    return ways[-1] if any(isinstance(each, LOOPS) for each in inner) else None
+    return ways[-1] if any(isinstance(outer, LOOPS) for outer in inner) else None
 
 
 def _find_repeatable(tree: Any, line: int) -> Any:
@@ -107,13 +108,13 @@ def _find_repeatable(tree: Any, line: int) -> Any:
     if not ways or not isinstance(ways[-1][1], MAKING) or ways[-1][1].value is None:
         return None
     nodes = list(ast.walk(ways[-1][1].value))
-    called = [each.func for each in nodes if isinstance(each, ast.Call)]
-    attributes = {each.attr for each in called if isinstance(each, ast.Attribute)}
-    names = {each.id for each in called if isinstance(each, ast.Name)}
-    in_place = any(each.endswith("_") and not each.startswith("_") for each in attributes)
+    called = [node.func for node in nodes if isinstance(node, ast.Call)]
+    attributes = {function.attr for function in called if isinstance(function, ast.Attribute)}
+    names = {function.id for function in called if isinstance(function, ast.Name)}
+    in_place = any(name.endswith("_") and not name.startswith("_") for name in attributes)
     changes = in_place or attributes & (TRAINING | NOT_AGAIN) or names & NAMES_NOT_AGAIN
-    waits = any(isinstance(each, (ast.Await, ast.Yield, ast.YieldFrom, ast.NamedExpr)) for each in nodes)
-    works = any(isinstance(each, (ast.Call, ast.BinOp, *COMPREHENSIONS)) for each in nodes)
+    waits = any(isinstance(node, (ast.Await, ast.Yield, ast.YieldFrom, ast.NamedExpr)) for node in nodes)
+    works = any(isinstance(node, (ast.Call, ast.BinOp, *COMPREHENSIONS)) for node in nodes)
     return ways[-1] if works and not changes and not waits else None
 
 
@@ -143,8 +144,8 @@ def ways_to(tree: Any, line: int) -> list:
     inside: Any = tree
     while inside is not None:
         bodies = [getattr(inside, name, None) or [] for name in ("body", "orelse", "finalbody")]
-        bodies += [each.body for each in getattr(inside, "handlers", ())]
-        within = [(body, each) for body in bodies for each in body if each.lineno <= line <= each.end_lineno]
+        bodies += [handler.body for handler in getattr(inside, "handlers", ())]
+        within = [(body, inner) for body in bodies for inner in body if inner.lineno <= line <= inner.end_lineno]
         inside = within[0][1] if within else None
         ways += within[:1]
     return ways
@@ -152,7 +153,10 @@ def ways_to(tree: Any, line: int) -> list:
 
 def _scope(tree: Any, ways: list) -> Any:
     """Return the innermost function, or the file, that the last of the statements is in."""
-    return next((each for _, each in reversed(ways[:-1]) if isinstance(each, DEFINED)), tree)
+    for _, outer in reversed(ways[:-1]):
+        if isinstance(outer, DEFINED):
+            return outer
+    return tree
 
 
 def _can_be_left_out(statement: Any, scope: Any) -> bool:
@@ -160,54 +164,46 @@ def _can_be_left_out(statement: Any, scope: Any) -> bool:
     if not isinstance(statement, (*SIMPLE, *ENCLOSING)):
         return False
     nodes = list(ast.walk(statement))
-    calls = {each.func.attr for each in nodes if isinstance(each, ast.Call) and isinstance(each.func, ast.Attribute)}
+    calls = {node.func.attr for node in nodes if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)}
     jumps = () if isinstance(statement, LOOPS) else JUMPS
-    in_place = any(each.endswith("_") and not each.startswith("_") for each in calls)  # as PyTorch names it
-    if in_place or calls & TRAINING or any(isinstance(each, (*DEMANDED, *jumps)) for each in nodes):
+    in_place = any(name.endswith("_") and not name.startswith("_") for name in calls)  # as PyTorch names it
+    if in_place or calls & TRAINING or any(isinstance(node, (*DEMANDED, *jumps)) for node in nodes):
         return False
-    stored = [each for each in nodes if isinstance(getattr(each, "ctx", None), ast.Store)]
+    stored = [node for node in nodes if isinstance(getattr(node, "ctx", None), ast.Store)]
     if isinstance(statement, ast.AugAssign):
         return isinstance(statement.target, ast.Name)  # it was there before, and keeps its value
-    if not all(isinstance(each, (ast.Name, ast.Tuple, ast.List, ast.Starred)) for each in stored):
+    if not all(isinstance(node, (ast.Name, ast.Tuple, ast.List, ast.Starred)) for node in stored):
         return False
-    own = {each for node in nodes if isinstance(node, COMPREHENSIONS) for each in _targets(node)}
-    names = {each.id for each in stored if isinstance(each, ast.Name)} - own
-    return not any(_is_read(each, names, statement) for each in ast.iter_child_nodes(scope))
+    own = {name for node in nodes if isinstance(node, COMPREHENSIONS) for name in _targets(node)}
+    names = {node.id for node in stored if isinstance(node, ast.Name)} - own
+    return not any(_is_read(child, names, statement) for child in ast.iter_child_nodes(scope))
 
 
 def _is_read(node: Any, names: set, statement: Any) -> bool:
     """Whether a name of these is read or shared in a node: not by the statement, nor where it is another variable."""
     if node is statement or not names:
         return False
-    if isinstance(node, (*DEFINED, ast.Lambda)) and not _shares(node):
-        names = names - _own_names(node)
-    elif isinstance(node, (ast.For, ast.With, *COMPREHENSIONS)) and not any(
-        each is statement for each in ast.walk(node)
-    ):
+    if isinstance(node, (*DEFINED, ast.Lambda)):
+        within = list(ast.walk(node))
+        if not any(isinstance(part, (ast.Global, ast.Nonlocal)) for part in within):
+            stored = {part.id for part in within if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store)}
+            names = names - stored - {part.arg for part in ast.walk(node.args) if isinstance(part, ast.arg)}
+    elif isinstance(node, (ast.For, ast.With, *COMPREHENSIONS)) and statement not in ast.walk(node):
         names = names - _targets(node)
     if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and node.id in names:
         return True
     if isinstance(node, (ast.Global, ast.Nonlocal)) and names & set(node.names):
         return True
-    return any(_is_read(each, names, statement) for each in ast.iter_child_nodes(node))
+    return any(_is_read(child, names, statement) for child in ast.iter_child_nodes(node))
 
 
 def _targets(node: Any) -> set:
     """Return the names that a loop, a `with`, or a comprehension sets for itself."""
     if isinstance(node, ast.With):
-        targets = [each.optional_vars for each in node.items if each.optional_vars is not None]
+        targets = [item.optional_vars for item in node.items if item.optional_vars is not None]
     else:
-        targets = [node.target] if isinstance(node, ast.For) else [each.target for each in node.generators]
-    return {each.id for target in targets for each in ast.walk(target) if isinstance(each, ast.Name)}
-
-
-def _own_names(function: Any) -> set:
-    stored = {each.id for each in ast.walk(function) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)}
-    return stored | {each.arg for each in ast.walk(function.args) if isinstance(each, ast.arg)}
-
-
-def _shares(function: Any) -> bool:
-    return any(isinstance(each, (ast.Global, ast.Nonlocal)) for each in ast.walk(function))
+        targets = [node.target] if isinstance(node, ast.For) else [loop.target for loop in node.generators]
+    return {part.id for target in targets for part in ast.walk(target) if isinstance(part, ast.Name)}
 
 
 # By the name of the setting: what finds the statement with the body that it is in, and what changes it there.

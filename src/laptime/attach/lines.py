@@ -166,15 +166,20 @@ class LineTimer:
 
     def turn(self, place: int) -> None:
         """End the line that ran until now; another one begins, by its number."""
-        now, ran, switches = now_ns(), ran_ns(), count_switches()
-        took, end = now - self._since, now
+        end = now_ns()
+        ran = ran_ns()
+        switches = count_switches()
+        took = end - self._since
         has_waited = took >= WAITED_LEAST_NS and ran - self._ran < WAITED_RAN * took
         # The kernel gives a core to another thread when a share is used up: mostly behind a line that computes.
         if has_waited and switches[0] == self._switches[0] and switches[1] > self._switches[1]:
-            has_waited, end = False, self._since + ran - self._ran
+            has_waited = False
+            end = self._since + ran - self._ran
         self._agent.keep((self._kind, self._since, end, self._place | (kinds.LINE_WAITED if has_waited else 0)))
-        # Not `now`: the kernel may well have done so while it was asked.
-        self._since, self._ran, self._switches, self._place = now_ns(), ran, switches, place
+        self._since = now_ns()  # not `end`: the kernel may well have taken the core while it was asked
+        self._ran = ran
+        self._switches = switches
+        self._place = place
         self._left -= 1
         if self._left <= 0:
             self.mute()
@@ -198,25 +203,26 @@ class LineTimer:
             if self.is_own(frame.f_code.co_filename):
                 _untrace(frame)
             frame = frame.f_back
-        for each in self._generators:
-            _untrace(each)
+        for frame in self._generators:
+            _untrace(frame)
         self._generators = []
 
     def stop(self) -> None:
         """End a timing, and send what it found."""
-        agent, steps = self._agent, self._steps - self._began
+        agent = self._agent
+        steps = self._steps - self._began
         self.mute()
         longer = [] if self._lists is None else self._lists.growing(steps)
         self._lists = None
         self.leave()  # last: to look at a frame's names makes a copy of them again
         self.describe()
         if self._reads is not None and self._reads.found:
-            agent.tell(reads=[[place, *each] for place, each in self._reads.found.items()], timed_steps=steps)
+            agent.tell(reads=[[place, *counts] for place, counts in self._reads.found.items()], timed_steps=steps)
         tensors = self._alive.count(self._steps) if steps else 0
         if tensors:
             agent.tell(tensors=tensors, at_step=self._steps)
-        for each in longer:
-            agent.tell(**each)
+        for facts in longer:
+            agent.tell(**facts)
         often = [[place, times] for place, times in self._runs.items() if place and times >= RUNS_OFTEN * steps]
         if often and steps:
             agent.tell(runs=often, timed_steps=steps)
@@ -248,9 +254,12 @@ class LineTimer:
 
     def _begin(self, frame: Any) -> None:
         self._left = LINES_MOST
-        self._numbers, self._runs = {}, {}
+        self._numbers = {}
+        self._runs = {}
         self._place = self.number(own_line(frame))
-        self._ran, self._switches, self._since = ran_ns(), count_switches(), now_ns()
+        self._ran = ran_ns()
+        self._switches = count_switches()
+        self._since = now_ns()
         self.is_on = self._is_tracing = True
         self._trace_running(frame)
         sys.settrace(self._called)
@@ -259,7 +268,8 @@ class LineTimer:
         """Trace the functions that run, from here on, for as many lines as a step may have."""
         while frame is not None:
             if self.is_own(frame.f_code.co_filename):
-                frame.f_trace, frame.f_trace_lines = TimedFrame(self, LINES_OF_LOOP), True
+                frame.f_trace = TimedFrame(self, LINES_OF_LOOP)
+                frame.f_trace_lines = True
             frame = frame.f_back
 
     def _called(self, frame: Any, _event: str, _given: Any) -> Any:
@@ -336,7 +346,8 @@ class TimedFrame:
     __slots__ = ("_at", "_left", "_spent", "_timer")
 
     def __init__(self, timer: LineTimer, most: int) -> None:
-        self._timer, self._left = timer, most
+        self._timer = timer
+        self._left = most
         self._at = now_ns()
         self._spent: dict = {}
 
@@ -374,7 +385,8 @@ class TensorReads:
 
     def __init__(self, timer: LineTimer, tensor: Any) -> None:
         self.found: dict = {}
-        self._timer, self._tensor = timer, tensor
+        self._timer = timer
+        self._tensor = tensor
         self._before = {name: tensor.__dict__.get(name) for name in READS + READS_OF_CARD if hasattr(tensor, name)}
         for name in self._before:
             setattr(tensor, name, self._counted(getattr(tensor, name), is_of_card=name in READS_OF_CARD))
@@ -401,9 +413,9 @@ class TensorReads:
             value = read(tensor, *given, **named)
             try:
                 if not is_of_card or tensor.device.type != "cpu":
-                    each = self.found.setdefault(timer.number(own_line(frame)), [0, 0])
-                    each[0] += 1
-                    each[1] += now_ns() - begin
+                    counts = self.found.setdefault(timer.number(own_line(frame)), [0, 0])
+                    counts[0] += 1
+                    counts[1] += now_ns() - begin
             except Exception as error:
                 timer.fail(error)
             return value
@@ -425,7 +437,8 @@ class HeldList:
     """A list, dict or set, by its name."""
 
     def __init__(self, name: str, values: Any) -> None:
-        self.name, self._values = name, values
+        self.name = name
+        self._values = values
 
     def state(self) -> Any:
         return len(self._values)
@@ -445,9 +458,9 @@ class HeldList:
             values = [next(iter(values))]
         last = values[-1]
         inner = last.values() if isinstance(last, dict) else last if isinstance(last, (list, tuple)) else (last,)
-        tensors = [each for each in inner if isinstance(each, tensor_type())]
-        size = sum([each.numel() * each.element_size() for each in tensors])
-        if any(each.grad_fn is not None for each in tensors):
+        tensors = [value for value in inner if isinstance(value, tensor_type())]
+        size = sum([tensor.numel() * tensor.element_size() for tensor in tensors])
+        if any(tensor.grad_fn is not None for tensor in tensors):
             return "graph", size
         return ("tensor" if tensors else type(last).__name__), size
 
@@ -456,7 +469,8 @@ class HeldSum:
     """A name of a function for a number that keeps its graph, such as a sum of losses."""
 
     def __init__(self, name: str, frame: Any) -> None:
-        self.name, self._frame = name, frame
+        self.name = name
+        self._frame = frame
 
     def state(self) -> Any:
         return id(self._frame.f_locals.get(self.name))
@@ -480,7 +494,7 @@ def count_nodes(node: Any) -> int:
         node = ahead.pop()
         if node is not None and node not in found:
             found.add(node)
-            ahead += [each for each, _ in node.next_functions]
+            ahead += [behind for behind, _ in node.next_functions]
     return len(found)
 
 
@@ -495,14 +509,14 @@ class GrowingLists:
             if timer.is_own(frame.f_code.co_filename):
                 self._search(dict(frame.f_locals), "", frame)
             frame = frame.f_back
-        self._began = {key: each.size() for key, each in self._held.items()}
-        self._states = {key: each.state() for key, each in self._held.items()}
+        self._began = {key: held.size() for key, held in self._held.items()}
+        self._states = {key: held.state() for key, held in self._held.items()}
         self._changed: dict = {}
         self._emptied: set = set()  # what a step collects and throws away may be longer in the next one
 
     def look(self, place: int) -> None:
         """Find out which changed in the line that ran until now."""
-        states = {key: each.state() for key, each in self._held.items()}
+        states = {key: held.state() for key, held in self._held.items()}
         if states != self._states:
             changed = [key for key, state in states.items() if state != self._states[key]]
             self._changed.update(dict.fromkeys(changed, place))
@@ -515,11 +529,11 @@ class GrowingLists:
         for key, place in self._changed.items():
             if key in self._emptied:
                 continue
-            each = self._held[key]
-            more = each.size() - self._began[key]
+            held = self._held[key]
+            more = held.size() - self._began[key]
             if place and more >= steps > 0:
-                holds, size = each.held()
-                facts = {"grows": place, "name": each.name, "by": more / steps, "holds": holds, "bytes_each": size}
+                holds, size = held.held()
+                facts = {"grows": place, "name": held.name, "by": more / steps, "holds": holds, "bytes_each": size}
                 found.append(facts)
         return found
 
@@ -534,13 +548,11 @@ class GrowingLists:
             elif isinstance(value, self._tensor):
                 if frame is not None and value.numel() == 1 and value.grad_fn is not None:
                     self._held.setdefault((id(frame), name), HeldSum(name, frame))
-            elif frame is not None and self._is_of_script(value):
-                self._search(dict(value.__dict__), "%s%s." % (before, name), None)
-
-    def _is_of_script(self, value: Any) -> bool:
-        module = sys.modules.get(type(value).__module__)
-        file = getattr(module, "__file__", None)
-        return isinstance(file, str) and self._timer.is_own(file) and isinstance(getattr(value, "__dict__", None), dict)
+            elif frame is not None:
+                file = getattr(sys.modules.get(type(value).__module__), "__file__", None)
+                is_of_script = isinstance(file, str) and self._timer.is_own(file)
+                if is_of_script and isinstance(getattr(value, "__dict__", None), dict):
+                    self._search(dict(value.__dict__), "%s%s." % (before, name), None)
 
 
 # A worker process of a data loader: the agent sends nothing of it but the lines of a few fetches.
@@ -566,7 +578,8 @@ def hook_workers(agent: Agent, module: Any) -> None:
 def _hook_fetchers(agent: Agent, fetchers: Any, workers: Any) -> None:
     timer = LineTimer(agent)
     agent.before_flush.append(timer.describe)
-    due, fetched = FETCHES_FIRST, 0
+    due = FETCHES_FIRST
+    fetched = 0
 
     def timed(fetch: Any) -> Any:
         @wraps(fetch)

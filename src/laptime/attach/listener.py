@@ -45,7 +45,11 @@ class ListeningSocket:
 
     def __init__(self, *, is_abstract: bool = HAS_ABSTRACT) -> None:
         self._folder: Any = None
-        self.socket, self.address = _open_abstract() if is_abstract else self._open_in_folder()
+        if is_abstract:
+            self.address = f"{kinds.ABSTRACT}laptime-{os.getpid()}-{os.urandom(16).hex()}"
+            self.socket = _listening(self.address)
+        else:
+            self.socket, self.address = self._open_in_folder()
         self.socket.setblocking(False)
 
     def accept(self) -> Optional[socket.socket]:
@@ -86,11 +90,6 @@ class ListeningSocket:
         raise refused
 
 
-def _open_abstract() -> tuple[socket.socket, str]:
-    address = f"{kinds.ABSTRACT}laptime-{os.getpid()}-{os.urandom(16).hex()}"
-    return _listening(address), address
-
-
 def _listening(address: str) -> socket.socket:
     server = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
@@ -104,8 +103,8 @@ def _listening(address: str) -> socket.socket:
 
 def _is_ours(peer: socket.socket) -> bool:
     """Whether a connection comes from a process of this user, or of the superuser."""
-    told = peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize(CREDENTIALS))
-    return struct.unpack(CREDENTIALS, told)[1] in {os.geteuid(), 0}
+    credentials = peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize(CREDENTIALS))
+    return struct.unpack(CREDENTIALS, credentials)[1] in {os.geteuid(), 0}
 
 
 # How the parent reads what agents send: messages of one connection, put together from what arrived.

@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     from .agent import Agent
 
 MEMORY_NS = 200_000_000  # at least, from one look to the next
-STATM_FILE, STAT_FILE = "/proc/self/statm", "/proc/self/stat"  # of Linux only
+# Of Linux only
+STATM_FILE = "/proc/self/statm"
+STAT_FILE = "/proc/self/stat"
 MINOR_FAULTS = 7  # in the latter, behind the name of the program
 STATM_UNIT_BYTES = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096
 GROWN_BYTES = 4 << 20  # since the look before: else tensors are not counted, which takes some 0.1 s
@@ -40,7 +42,8 @@ class Memory:
     """Notes how many bytes this process has, once it trains; what it was handed out, and for how long it looked."""
 
     def __init__(self, agent: Agent) -> None:
-        self._agent, self._due_ns = agent, 0
+        self._agent = agent
+        self._due_ns = 0
         self._began_ns = self._collected_ns = 0
         gc.callbacks.append(self._collected)
 
@@ -82,15 +85,12 @@ class LivingTensors:
             now = resident_bytes()
         except OSError:
             return 0
-        grown, self._before = now - self._before if self._before else 0, now
+        grown = now - self._before if self._before else 0
+        self._before = now
         if grown < GROWN_BYTES or steps < COUNTED_FROM or "torch" not in sys.modules:
             return 0
-        return _count_tensors()
-
-
-def _count_tensors() -> int:
-    """Count by type alone: an object may stand in for another one, and say that it is a tensor."""
-    tensor = sys.modules["torch"].Tensor
-    types = [type(each) for each in gc.get_objects()]
-    of_tensors = {each for each in set(types) if issubclass(each, tensor)}
-    return sum([each in of_tensors for each in types])
+        # By type alone: an object may stand in for another one, and say that it is a tensor.
+        tensor = sys.modules["torch"].Tensor
+        types = [type(thing) for thing in gc.get_objects()]
+        of_tensors = {kind for kind in set(types) if issubclass(kind, tensor)}
+        return sum([kind in of_tensors for kind in types])

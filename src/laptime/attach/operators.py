@@ -18,7 +18,7 @@ from .step_memory import HeldTensors, optimizers, tensors_in, torch
 
 TYPE_CHECKING = False  # importing `typing` takes milliseconds of every process of the script
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
     from typing import Any
 
     # What an operator is: its kind, operations and bytes; of a convolution its stride, channels, groups and kernel.
@@ -49,7 +49,8 @@ ON_THE_PROCESSOR = {
     "_scaled_dot_product_flash_attention_for_cpu_backward": ("sdpa_backward_flop_count", 4),
 }
 ATTENTION = "_scaled_dot_product"  # attention that never writes its scores
-CONVOLUTION_FORWARD, CONVOLUTION_BACKWARD = "convolution", "convolution_backward"
+CONVOLUTION_FORWARD = "convolution"
+CONVOLUTION_BACKWARD = "convolution_backward"
 SIXTEEN_BITS = 2  # of a value of 16 bits
 CONVOLVES = "convolution"
 
@@ -62,29 +63,34 @@ class CountingMode(DispatchMode):  # type: ignore[misc]
 
     def __init__(self) -> None:
         super().__init__()
-        self.flops, self.narrow, self.bytes = 0.0, 0.0, 0
+        self.flops = 0.0
+        self.narrow = 0.0
+        self.bytes = 0
         self.found: Counter = Counter()
         self.memory = HeldTensors()
         self._updates = 0
         self._joined: list[dict] = []  # groups of weights whose update is as on a card, for now
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        is_update = self.memory.is_update = self._is_update()
+        # An optimizer may call a closure: its forward and backward are no update.
+        in_backward = torch._C._current_graph_task_id() != -1  # autograd's own way to know
+        is_update = self._updates > 0 and not torch.is_grad_enabled() and not in_backward
+        self.memory.is_update = is_update
         read = tensors_in((args, kwargs))
         self.memory.read(read)
-        told = func(*args, **(kwargs or {}))
-        made = tensors_in(told)
+        result = func(*args, **(kwargs or {}))
+        made = tensors_in(result)
         self.memory.made(made)
-        operators = list(list_calls(func, args, kwargs or {}, told))
+        operators = list(list_calls(func, args, kwargs or {}, result))
         flops = sum(flops for _, flops, _, _ in operators)
         self.memory.flow(name_of(func), read, made, is_product=flops > 0)
         self.flops += flops
         if flops and made and made[0].element_size() == SIXTEEN_BITS:
             self.narrow += flops
-        self.bytes += moved_bytes(func, args, kwargs or {}, told)
+        self.bytes += moved_bytes(func, args, kwargs or {}, result)
         if not is_update:
             self.found.update(operators)
-        return told
+        return result
 
     @contextmanager
     def noting_updates(self) -> Iterator[None]:
@@ -98,7 +104,7 @@ class CountingMode(DispatchMode):  # type: ignore[misc]
             ends.remove()
             self._part_updates()
 
-    def _begin_update(self, optimizer: Any, *_told: Any) -> None:
+    def _begin_update(self, optimizer: Any, *_arguments: Any) -> None:
         self._updates += 1
         self.memory.begin_update()
         for group in optimizer.param_groups:
@@ -106,7 +112,7 @@ class CountingMode(DispatchMode):  # type: ignore[misc]
                 group["foreach"] = True
                 self._joined.append(group)
 
-    def _end_update(self, optimizer: Any, *_told: Any) -> None:
+    def _end_update(self, optimizer: Any, *_arguments: Any) -> None:
         self._updates -= 1
         self._part_updates()
         self.found[("update", 0.0, float(update_bytes(optimizer)), ())] += 1
@@ -114,11 +120,6 @@ class CountingMode(DispatchMode):  # type: ignore[misc]
     def _part_updates(self) -> None:
         while self._joined:
             self._joined.pop()["foreach"] = None
-
-    def _is_update(self) -> bool:
-        """Whether an operator is of an optimizer; a closure's forward and backward, which it calls, are not."""
-        in_backward = torch._C._current_graph_task_id() != -1  # autograd's own way to know
-        return self._updates > 0 and not torch.is_grad_enabled() and not in_backward
 
 
 @contextmanager
@@ -138,74 +139,64 @@ def counting() -> Iterator[CountingMode]:
 def as_a_card_computes() -> Iterator[None]:
     """Call dropout and attention as one operator each, where a processor calls several that a card does not."""
     functional = torch.nn.functional
-    dropout, attention = functional.dropout, functional.scaled_dot_product_attention
-    functional.dropout = _as_one_operator(dropout)
-    functional.scaled_dot_product_attention = _without_dropout(attention)
-    try:
-        yield
-    finally:
-        functional.dropout, functional.scaled_dot_product_attention = dropout, attention
+    dropout = functional.dropout
+    attention = functional.scaled_dot_product_attention
 
-
-def _as_one_operator(dropout: Callable[..., Any]) -> Callable[..., Any]:
     def dropped(input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:  # noqa: A002, FBT001, FBT002
         if training and 0 < p < 1 and not inplace:
             return torch.native_dropout(input, p, True)[0]
         return dropout(input, p, training, inplace)
 
-    return dropped
-
-
-def _without_dropout(attention: Callable[..., Any]) -> Callable[..., Any]:
-    """On a processor, attention with dropout writes all scores; on a card it drops them on the way."""
-
     def attended(
         query: Any, key: Any, value: Any, attn_mask: Any = None, dropout_p: float = 0.0, *more: Any, **named: Any
     ):
+        # With dropout, a processor writes all scores; a card drops them on the way.
         kept = dropout_p if query.device.type == "cuda" else 0.0
         return attention(query, key, value, attn_mask, kept, *more, **named)
 
-    return attended
+    functional.dropout = dropped
+    functional.scaled_dot_product_attention = attended
+    try:
+        yield
+    finally:
+        functional.dropout = dropout
+        functional.scaled_dot_product_attention = attention
 
 
-def list_calls(func: Any, args: Any, kwargs: Any, told: Any) -> Iterator[Called]:
+def list_calls(func: Any, args: Any, kwargs: Any, result: Any) -> Iterator[Called]:
     """Yield the operators of one call: none for a view, two for a convolution's gradients, else one."""
     name = name_of(func)
     if func.namespace == ASKS_ONLY:
         return
     if name in (CONVOLUTION_FORWARD, CONVOLUTION_BACKWARD):
-        yield from _convolutions(name, args, told)
+        yield from _convolutions(name, args, result)
         return
-    moved = float(moved_bytes(func, args, kwargs, told)) * PASSES_MORE.get(name, 1.0)
-    flops = float(_flops(func, name, args, kwargs, told))
+    moved = float(moved_bytes(func, args, kwargs, result)) * PASSES_MORE.get(name, 1.0)
+    if name in ON_THE_PROCESSOR:
+        count, first = ON_THE_PROCESSOR[name]
+        flops = float(getattr(flop_counter, count)(*(arg.shape for arg in args[:first])))
+    else:
+        formula = flop_counter.flop_registry.get(func.overloadpacket)
+        flops = 0.0 if formula is None else float(formula(*args, **kwargs, out_val=result))
+    is_flash = name.startswith(ATTENTION)
+    if is_flash and _given(func, "is_causal", args, kwargs):
+        flops /= 2  # what comes later in a sequence is skipped, and so half of the scores
     if flops:
-        is_flash = name.startswith(ATTENTION)
         yield ("flash" if is_flash else "attention" if "bmm" in name else "product", flops, moved, ())
     elif moved:
         is_known = func.namespace in COUNTED_OURS and name not in COMPUTES_UNSEEN
         yield ("move" if is_known else "unknown", 0.0, moved, ())
 
 
-def _flops(func: Any, name: str, args: Any, kwargs: Any, told: Any) -> float:
-    if name in ON_THE_PROCESSOR:
-        count, first = ON_THE_PROCESSOR[name]
-        flops = getattr(flop_counter, count)(*(arg.shape for arg in args[:first]))
-    else:
-        formula = flop_counter.flop_registry.get(func.overloadpacket)
-        flops = 0 if formula is None else formula(*args, **kwargs, out_val=told)
-    # What comes later in a sequence is skipped, and so half of the scores.
-    return flops / 2 if name.startswith(ATTENTION) and _given(func, "is_causal", args, kwargs) else flops
-
-
-def _convolutions(name: str, args: Sequence[Any], told: Any) -> Iterator[Called]:
+def _convolutions(name: str, args: Sequence[Any], result: Any) -> Iterator[Called]:
     """Yield a convolution's forward, or its gradients of inputs and of weights, which take as many operations each."""
     if name == CONVOLUTION_FORWARD:
-        inputs, weights, outputs, stride, transposed, groups = args[0], args[1], told, args[3], args[6], args[8]
+        inputs, weights, _, stride, _, _, transposed, _, groups = args[:9]
+        outputs = result
         moves = [(inputs, weights, outputs)]
     else:
-        outputs, inputs, weights = args[:3]
-        stride, transposed, groups = args[4], args[7], args[9]
-        moves = [(outputs, other, made) for other, made in zip((weights, inputs), told) if made is not None]  # noqa: B905
+        outputs, inputs, weights, _, stride, _, _, transposed, _, groups = args[:10]
+        moves = [(outputs, other, made) for other, made in zip((weights, inputs), result) if made is not None]  # noqa: B905
     places = inputs if transposed else outputs
     flops = 2.0 * places.shape[0] * prod(places.shape[2:]) * weights.numel()
     shape = (max(stride), inputs.shape[1], groups, *weights.shape[2:])
@@ -239,24 +230,27 @@ def updates_at_once_on_a_card(group: dict) -> bool:
         group.get("foreach", False) is None
         and not group.get("fused")
         and not group.get("differentiable")
-        and all(type(each) in plain for each in group["params"])
+        and all(type(weight) in plain for weight in group["params"])
     )
 
 
-def moved_bytes(func: Any, args: Any, kwargs: Any, told: Any) -> int:
+def moved_bytes(func: Any, args: Any, kwargs: Any, result: Any) -> int:
     """Return the bytes of one call. Memory written in place counts as read too, except by operators that only write."""
     name = name_of(func)
     if name in MOVES_NOTHING or is_view(func):
         return 0
     read = tensors_in((args, kwargs))
-    written = {id(leaf): leaf for leaf in tensors_in(told)}
-    for each in _written_in_place(func, args, kwargs):
-        written[id(each)] = each
+    written = {id(leaf): leaf for leaf in tensors_in(result)}
+    for place, argument in enumerate(func._schema.arguments):
+        if argument.alias_info is not None and argument.alias_info.is_write:
+            given = args[place] if place < len(args) else kwargs.get(argument.name)
+            written.update({id(leaf): leaf for leaf in tensors_in(given)})
     chosen = 0
     if name in WRITES_ONLY:
         read = read[1:]
     elif name in GATHERS:
-        read, chosen = read[1:], sum(map(size_bytes, written.values()))
+        read = read[1:]
+        chosen = sum(map(size_bytes, written.values()))
     elif name.endswith(MAKES_ONLY):
         read = []
     return sum(map(size_bytes, read)) + sum(map(size_bytes, written.values())) + chosen
@@ -268,14 +262,14 @@ def name_of(func: Any) -> str:
 
 def is_view(func: Any) -> bool:
     """Whether a result shares its arguments' memory and nothing is written."""
-    told = [each.alias_info for each in func._schema.returns]
-    return any(told) and not any(each is not None and each.is_write for each in told)
+    aliases = [argument.alias_info for argument in func._schema.returns]
+    return any(aliases) and not any(alias is not None and alias.is_write for alias in aliases)
 
 
 def size_bytes(tensor: Any) -> int:
     """Return the bytes of a tensor in memory: an expanded tensor is there only once, a sparse one by its rows."""
     if tensor.is_sparse:
-        return sum(each.numel() * each.element_size() for each in (tensor._indices(), tensor._values()))
+        return sum(part.numel() * part.element_size() for part in (tensor._indices(), tensor._values()))
     whole = tensor.numel() * tensor.element_size()
     try:
         return min(whole, tensor.untyped_storage().nbytes())
@@ -302,13 +296,3 @@ def _given(func: Any, name: str, args: Any, kwargs: Any) -> Any:
         if argument.name == name:
             return args[place] if place < len(args) else kwargs.get(name)
     return None
-
-
-def _written_in_place(func: Any, args: Any, kwargs: Any) -> list:
-    found = []
-    for place, argument in enumerate(func._schema.arguments):
-        if argument.alias_info is None or not argument.alias_info.is_write:
-            continue
-        given = args[place] if place < len(args) else kwargs.get(argument.name)
-        found += tensors_in(given)
-    return found

@@ -57,7 +57,7 @@ def compile_afresh(folder: str) -> None:
     )
 
     def is_own(place: str) -> bool:
-        return (place + os.sep).startswith(inside) and not any(each in place for each in INSTALLED_IN)
+        return (place + os.sep).startswith(inside) and not any(name in place for name in INSTALLED_IN)
 
     def find(place: str) -> PathEntryFinder:
         if not is_own(place):
@@ -65,5 +65,5 @@ def compile_afresh(folder: str) -> None:
         return fresh(place)
 
     sys.path_hooks.insert(0, find)
-    for place in [each for each in sys.path_importer_cache if is_own(each)]:
+    for place in [place for place in sys.path_importer_cache if is_own(place)]:
         del sys.path_importer_cache[place]

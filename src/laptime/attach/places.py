@@ -81,7 +81,7 @@ def is_foreign(file: str) -> bool:
     """Whether a file is laptime's, Python's or a library's."""
     found = FOREIGN.get(file)
     if found is None:
-        found = file.startswith((OWN_FOLDER, PYTHON, "<frozen")) or any(each in file for each in LIBRARY_FOLDERS)
+        found = file.startswith((OWN_FOLDER, PYTHON, "<frozen")) or any(folder in file for folder in LIBRARY_FOLDERS)
         FOREIGN[file] = found
     return bool(found)
 

@@ -22,14 +22,18 @@ if TYPE_CHECKING:
 LOOK_ONLY = "look"  # in place of a setting: report what this script cannot have
 
 # Why a setting cannot be had: the words of `not_set`. The parent has the sentences.
-NO_CONVOLUTION, ITSELF_COMPILED, NO_FUSED = "no convolution", "compiled", "no fused form"
-FUSED, OTHER_FORM, HAS_FAILED = "fused", "other form", "failed"
+NO_CONVOLUTION = "no convolution"
+ITSELF_COMPILED = "compiled"
+NO_FUSED = "no fused form"
+FUSED = "fused"
+OTHER_FORM = "other form"
+HAS_FAILED = "failed"
 
 
 def wanted() -> dict:
     """Return what is to be set, by name."""
     words = os.environ.get(kinds.SET, "")
-    return dict(each.partition("=")[::2] for each in words.split(",") if each)
+    return dict(word.partition("=")[::2] for word in words.split(",") if word)
 
 
 def set_python() -> None:
@@ -55,16 +59,16 @@ def set_tensorflow(_agent: Agent, module: Any) -> None:
 
 def set_torch(agent: Agent, module: Any) -> None:
     """Set what is one switch for all. The script's own code comes later, and wins."""
-    told = wanted()
-    if "seed" in told:
-        module.manual_seed(int(told["seed"]))
-    if "matmul" in told:
-        module.set_float32_matmul_precision(told["matmul"])
+    settings = wanted()
+    if "seed" in settings:
+        module.manual_seed(int(settings["seed"]))
+    if "matmul" in settings:
+        module.set_float32_matmul_precision(settings["matmul"])
         agent.tell(has_set="matmul")
-    if "threads" in told:
-        module.set_num_threads(int(told["threads"]))
+    if "threads" in settings:
+        module.set_num_threads(int(settings["threads"]))
         module.set_num_threads = lambda _count: None  # a lane names how many, and the script's own call would win
-    if "denormals" in told and module.set_flush_denormal(True):
+    if "denormals" in settings and module.set_flush_denormal(True):
         agent.tell(has_set="denormals")
 
 
@@ -80,66 +84,56 @@ def set_loaders(agent: Agent, module: Any) -> None:
 
     Those that Keras makes of arrays and of its own data sets are no loaders of the script.
     """
-    told = {name: value for name, value in wanted().items() if name in OF_LOADERS}
-    if not told:
+    settings = {name: value for name, value in wanted().items() if name in OF_LOADERS}
+    if not settings:
         return
     make = module.DataLoader.__init__
 
     @wraps(make)
     def __init__(self, dataset, *given, **named):
-        if _is_made_by_keras():
+        if str(sys._getframe(1).f_globals.get("__name__")).startswith("keras."):
             return make(self, dataset, *given, **named)
         try:
-            other = loader_arguments(told, given, named, is_iterable=isinstance(dataset, module.IterableDataset))
+            other = loader_arguments(settings, given, named, is_iterable=isinstance(dataset, module.IterableDataset))
         except Exception as error:
             agent.failed("loader settings", error)
             other = None
         if other is None:
             return make(self, dataset, *given, **named)
-        for name in told:
+        for name in settings:
             agent.tell(has_set=name)
         return make(self, dataset, **other)
 
     module.DataLoader.__init__ = __init__
 
 
-def _is_made_by_keras() -> bool:
-    """Whether the call of a wrapper comes from Keras's own code."""
-    return str(sys._getframe(2).f_globals.get("__name__")).startswith("keras.")
-
-
-def loader_arguments(told: dict, given: tuple, named: dict, *, is_iterable: bool) -> Any:
+def loader_arguments(settings: dict, given: tuple, named: dict, *, is_iterable: bool) -> Any:
     """Return the arguments of a loader with these settings; None for one that cannot have them."""
-    if len(given) > len(AFTER_SET) or ("workers" in told and is_iterable):
+    if len(given) > len(AFTER_SET) or ("workers" in settings and is_iterable):
         return None
     found = {**{name: value for name, value in zip(AFTER_SET, given)}, **named}  # noqa: B905, C416  of Python 3.8
-    _set_workers(found, told)
-    if "prefetch" in told or "persistent" in told:
+    if "workers" in settings:
+        found["num_workers"] = int(settings["workers"])
+        if found["num_workers"]:
+            found["persistent_workers"] = True
+        else:
+            for name in OF_WORKERS:
+                found.pop(name, None)
+    if "prefetch" in settings or "persistent" in settings:
         if not found.get("num_workers"):
             return None
-        found.update({"prefetch_factor": int(told["prefetch"])} if "prefetch" in told else {})
-        found.update({"persistent_workers": True} if "persistent" in told else {})
-    if "pinned" in told:
+        if "prefetch" in settings:
+            found["prefetch_factor"] = int(settings["prefetch"])
+        if "persistent" in settings:
+            found["persistent_workers"] = True
+    if "pinned" in settings:
         found["pin_memory"] = True
-    return _set_batch(found, told["batch"]) if "batch" in told else found
-
-
-def _set_workers(found: dict, told: dict) -> None:
-    if "workers" not in told:
-        return
-    found["num_workers"] = int(told["workers"])
-    if found["num_workers"]:
-        found["persistent_workers"] = True
-    else:
-        for name in OF_WORKERS:
-            found.pop(name, None)
-
-
-def _set_batch(found: dict, batch: str) -> Any:
-    usual = found.get("batch_size", 1)
-    if found.get("batch_sampler") is not None or type(usual) is not int:
-        return None
-    found["batch_size"] = usual * int(batch[:-1]) if batch.endswith("x") else int(batch)
+    if "batch" in settings:
+        batch = settings["batch"]
+        usual = found.get("batch_size", 1)
+        if found.get("batch_sampler") is not None or type(usual) is not int:
+            return None
+        found["batch_size"] = usual * int(batch[:-1]) if batch.endswith("x") else int(batch)
     return found
 
 
@@ -150,12 +144,16 @@ OTHER_FORMS = ("foreach", "capturable", "differentiable")
 
 
 def set_optimizers(agent: Agent, module: Any) -> None:
-    told = wanted()
-    if "optimizer" not in told and LOOK_ONLY not in told:
+    settings = wanted()
+    is_set = "optimizer" in settings
+    if not is_set and LOOK_ONLY not in settings:
         return
-    base, is_set = module.Optimizer, "optimizer" in told
-    forms = [getattr(module, name, None) for name in FUSED_FORMS]
-    makes = [form for form in forms if form is not None and _takes(form.__init__, "fused")]
+    base = module.Optimizer
+    makes: list = []
+    for form in [getattr(module, name) for name in FUSED_FORMS if hasattr(module, name)]:
+        code = form.__init__.__code__
+        if "fused" in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]:
+            makes.append(form)
     make_any = base.__init__
 
     @wraps(make_any)
@@ -177,11 +175,6 @@ def report_setting(agent: Agent, name: str, why: Any) -> None:
         agent.tell(not_set=name, why=why)
 
 
-def _takes(function: Any, name: str) -> bool:
-    code = function.__code__
-    return name in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
-
-
 def _fused(agent: Agent, make: Any, *, is_set: bool) -> Any:
     """Return what makes an optimizer in its fused form. Where that fails, it is made as the script wants it."""
     is_inside = False  # the code of a class may be that of another one
@@ -189,7 +182,7 @@ def _fused(agent: Agent, make: Any, *, is_set: bool) -> Any:
     @wraps(make)
     def __init__(self, params, *given, **named):
         nonlocal is_inside
-        why = FUSED if named.get("fused") else OTHER_FORM if any(named.get(each) for each in OTHER_FORMS) else None
+        why = FUSED if named.get("fused") else OTHER_FORM if any(map(named.get, OTHER_FORMS)) else None
         if is_inside or why or not is_set:
             if not is_inside:
                 report_setting(agent, "optimizer", why)
@@ -216,12 +209,12 @@ SETTLED_STEPS = 5  # steps of optimizers in which each model that is trained was
 
 def set_models(agent: Agent, module: Any) -> None:
     """Change each model that trains at its first call. Once some steps were taken, nothing of this is left."""
-    told = {name: value for name, value in wanted().items() if name in (*OF_MODELS, LOOK_ONLY)}
-    if not told:
+    settings = {name: value for name, value in wanted().items() if name in (*OF_MODELS, LOOK_ONLY)}
+    if not settings:
         return
     base = module.Module
     call = base.__call__
-    seen: list = []
+    changed: list = []
 
     @wraps(call)
     def first_call(self, *given, **named):
@@ -229,12 +222,12 @@ def set_models(agent: Agent, module: Any) -> None:
         if agent.steps >= SETTLED_STEPS or agent.is_off:
             return call(self, *given, **named)
         try:
-            if not any(each is self for each in seen) and _trains(self) and not _is_of_keras(self):
-                seen.append(self)
-                _change(agent, self, told)
+            if not any(model is self for model in changed) and _is_to_change(self):
+                changed.append(self)
+                _change(agent, self, settings)
         except Exception as error:
             agent.failed("model settings", error)
-            for name in told:
+            for name in settings:
                 report_setting(agent, name, HAS_FAILED)
         try:
             return call(self, *given, **named)
@@ -244,35 +237,38 @@ def set_models(agent: Agent, module: Any) -> None:
     base.__call__ = first_call
 
 
-def _is_of_keras(model: Any) -> bool:
-    """Whether a module is a layer or model of Keras: its `compile` is another, and `keras_setting` sets it."""
-    return any(str(each.__module__).startswith("keras.") for each in type(model).__mro__)
-
-
-def _trains(model: Any) -> bool:
+def _is_to_change(model: Any) -> bool:
+    """Whether a model trains, and is none of Keras: its `compile` is another, and `keras_setting` sets it."""
     torch: Any = sys.modules["torch"]
-    return model.training and torch.is_grad_enabled() and any(each.requires_grad for each in model.parameters())
+    if (
+        not model.training
+        or not torch.is_grad_enabled()
+        or not any(weight.requires_grad for weight in model.parameters())
+    ):
+        return False
+    return not any(str(kind.__module__).startswith("keras.") for kind in type(model).__mro__)
 
 
-def _change(agent: Agent, model: Any, told: dict) -> None:
+def _change(agent: Agent, model: Any, settings: dict) -> None:
     """Make the settings of a model in it, in the order in which code would have them, and report each."""
     torch: Any = sys.modules["torch"]
-    convolves = any(_convolves_images(torch, each) for each in model.modules())
+    convolution = torch.nn.modules.conv._ConvNd
+    convolves = any(isinstance(part, convolution) and part.weight.dim() == 4 for part in model.modules())
     is_compiled = hasattr(model, "_orig_mod") or getattr(model, "_compiled_call_impl", None) is not None
-    if "layout" in told and convolves:
+    if "layout" in settings and convolves:
         model.to(memory_format=torch.channels_last)
-    if "numbers" in told:
+    if "numbers" in settings:
         _make_single(torch, model)
         agent.tell(has_set="numbers")
-    if "precision" in told:
+    if "precision" in settings:
         kind = next(model.parameters()).device.type
         model.forward = torch.autocast(kind, dtype=torch.bfloat16)(model.forward)
         agent.tell(has_set="precision")
-    if "execution" in told and not is_compiled:
+    if "execution" in settings and not is_compiled:
         model.compile()
-    if "layout" in told or LOOK_ONLY in told:
+    if "layout" in settings or LOOK_ONLY in settings:
         report_setting(agent, "layout", None if convolves else NO_CONVOLUTION)
-    if "execution" in told or LOOK_ONLY in told:
+    if "execution" in settings or LOOK_ONLY in settings:
         report_setting(agent, "execution", ITSELF_COMPILED if is_compiled else None)
 
 
@@ -297,7 +293,3 @@ def _as_single(value: Any) -> Any:
     if is_double:
         return value.float()
     return type(value)(map(_as_single, value)) if type(value) in (list, tuple) else value
-
-
-def _convolves_images(torch: Any, module: Any) -> bool:
-    return isinstance(module, torch.nn.modules.conv._ConvNd) and module.weight.dim() == 4

@@ -27,47 +27,27 @@ CORES_AT_FIRST = _count_cores()
 
 def find_slow_settings(agent: Agent) -> list:
     """Return the words for what is on now. Call this while no line is timed: that traces, too."""
+    import _tracemalloc  # built in
+
     torch: Any = sys.modules.get("torch")
     config = getattr(sys.modules.get("tensorflow"), "config", None)
-    asked = {
-        "profiler": getattr(getattr(torch, "autograd", None), "_profiler_enabled", _is_off),
-        "deterministic": getattr(torch, "are_deterministic_algorithms_enabled", _is_off),
-        "tracemalloc": _keeps_traces,
-        "tracing": _is_followed,
-        "debug": _checks_itself,
-        "one after another": _blocks_launches,
-        "fewer cores": _has_lost_cores,
-        "eager": getattr(config, "functions_run_eagerly", _is_off),
+    cuda = getattr(torch, "cuda", None)
+    is_blocking = os.environ.get("CUDA_LAUNCH_BLOCKING") == "1"
+    monitoring = getattr(sys, "monitoring", None)  # from Python 3.12 on, for debuggers, coverage tools, and profilers
+    tools = [] if monitoring is None else [monitoring.get_tool(number) for number in range(3)]
+    is_on = {
+        "profiler": getattr(getattr(torch, "autograd", None), "_profiler_enabled", _is_off)(),
+        "deterministic": getattr(torch, "are_deterministic_algorithms_enabled", _is_off)(),
+        "tracemalloc": _tracemalloc.is_tracing(),
+        "tracing": sys.gettrace() is not None or sys.getprofile() is not None or any(tools),
+        "debug": getattr(sys.flags, "dev_mode", False) or os.environ.get("PYTHONMALLOC") in DEBUG_MALLOC,
+        "one after another": is_blocking and cuda is not None and cuda.is_initialized(),
+        # Something has kept this process on fewer cores since it began.
+        "fewer cores": 0 < _count_cores() < CORES_AT_FIRST and not any(name in os.environ for name in BINDS_THREADS),
+        "eager": getattr(config, "functions_run_eagerly", _is_off)() or agent.fits_eagerly,
     }
-    found = [name for name, is_on in asked.items() if is_on()]
-    return [*found, "eager"] if agent.fits_eagerly and "eager" not in found else found
+    return [name for name, is_so in is_on.items() if is_so]
 
 
 def _is_off() -> bool:
     return False
-
-
-def _keeps_traces() -> bool:
-    import _tracemalloc  # built in
-
-    return bool(_tracemalloc.is_tracing())
-
-
-def _is_followed() -> bool:
-    monitoring = getattr(sys, "monitoring", None)  # from Python 3.12 on, for debuggers, coverage tools, and profilers
-    tools = [] if monitoring is None else [monitoring.get_tool(number) for number in range(3)]
-    return sys.gettrace() is not None or sys.getprofile() is not None or any(tools)
-
-
-def _checks_itself() -> bool:
-    return bool(getattr(sys.flags, "dev_mode", False)) or os.environ.get("PYTHONMALLOC") in DEBUG_MALLOC
-
-
-def _blocks_launches() -> bool:
-    cuda = getattr(sys.modules.get("torch"), "cuda", None)
-    return os.environ.get("CUDA_LAUNCH_BLOCKING") == "1" and cuda is not None and cuda.is_initialized()
-
-
-def _has_lost_cores() -> bool:
-    """Whether something has kept this process on fewer cores since it began."""
-    return 0 < _count_cores() < CORES_AT_FIRST and not any(name in os.environ for name in BINDS_THREADS)

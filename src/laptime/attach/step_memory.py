@@ -34,7 +34,9 @@ IN_FLOAT32 = (
 )  # fmt: skip
 HELD_WEIGHTS, HELD_MOMENTS, HELD_GRADIENTS, HELD_OTHERS, HELD_MADE = HELD_PARTS = range(5)
 PLAYED = 3  # iterations: from then on, the allocator finds a block for everything
-MADE_NOW, UPDATE_BEGINS, FREED = 1, 0, -1
+MADE_NOW = 1
+UPDATE_BEGINS = 0
+FREED = -1
 
 
 class HeldTensors:
@@ -49,18 +51,21 @@ class HeldTensors:
         self._weights: list[Any] = []
         self._narrow: set[int] = set()  # what would have 16 bits if products did, and what is kept in float32
         self._wide: set[int] = set()
-        self.is_open, self.is_update = True, False
+        self.is_open = True
+        self.is_update = False
 
     def look(self) -> None:
         """Note what is there before: what optimizers keep, weights with their gradients, and all other tensors."""
         gc.collect()  # what only waits for its collection is not held
-        found = [each for each in gc.get_objects() if issubclass(type(each), (torch.Tensor, optimizers.Optimizer))]
-        tensors = [each for each in found if issubclass(type(each), torch.Tensor)]
-        self._weights = [each for each in tensors if isinstance(each, torch.nn.Parameter)]
-        for optimizer in (each for each in found if not issubclass(type(each), torch.Tensor)):
-            state = [tensors_in(each) for each in getattr(optimizer, "state", {}).values()]
-            weights = [each for group in getattr(optimizer, "param_groups", ()) for each in group["params"]]
-            self._note((tensor for each in state for tensor in each), HELD_MOMENTS, is_used=True)
+        found = [thing for thing in gc.get_objects() if issubclass(type(thing), (torch.Tensor, optimizers.Optimizer))]
+        tensors = [thing for thing in found if issubclass(type(thing), torch.Tensor)]
+        self._weights = [tensor for tensor in tensors if isinstance(tensor, torch.nn.Parameter)]
+        for optimizer in found:
+            if issubclass(type(optimizer), torch.Tensor):
+                continue
+            moments = [tensors_in(state) for state in getattr(optimizer, "state", {}).values()]
+            weights = [weight for group in getattr(optimizer, "param_groups", ()) for weight in group["params"]]
+            self._note((tensor for state in moments for tensor in state), HELD_MOMENTS, is_used=True)
             self._note(weights, HELD_WEIGHTS, is_used=True)
         self._note(self._weights, HELD_WEIGHTS)
         self._note(self._gradients(), HELD_GRADIENTS)
@@ -93,7 +98,8 @@ class HeldTensors:
         """
         if self.is_update:
             return
-        inputs, results = self._floats(read), self._floats(made)
+        inputs = self._floats(read)
+        results = self._floats(made)
         if is_product:
             self._narrow.update(inputs, results)
         elif torch._C._current_graph_task_id() == -1 and name in IN_FLOAT32:
@@ -116,12 +122,18 @@ class HeldTensors:
     def close(self) -> None:
         """End the iteration: what is freed from now on is of the next."""
         self.note_gradients()
-        self.is_open, self._weights = False, []
+        self.is_open = False
+        self._weights = []
 
     def parts(self) -> dict[str, list[int]]:
         """Return the bytes of each part at the fullest moment of the passes, the updates, and passes in 16 bits."""
         passes, update = self._fullest(self._sizes)
-        narrow, _ = self._fullest([self._narrowed(number) for number in range(len(self._sizes))])
+        # If products computed in 16 bits; weights and their gradients stay in float32.
+        sizes = list(self._sizes)
+        for number in self._narrow - self._wide:
+            if self._parts[number] in (HELD_MADE, HELD_OTHERS):
+                sizes[number] //= 2
+        narrow, _ = self._fullest(sizes)
         return {"passes": passes, "update": update, "narrow": narrow}
 
     def _fullest(self, sizes: list[int]) -> tuple[list[int], list[int]]:
@@ -137,24 +149,16 @@ class HeldTensors:
                 most[is_update] = list(now)
         return most[False], most[True]
 
-    def _narrowed(self, number: int) -> int:
-        """Return the bytes of a tensor if products computed in 16 bits. Weights and their gradients stay in float32."""
-        is_narrow = (
-            self._parts[number] in (HELD_MADE, HELD_OTHERS) and number in self._narrow and number not in self._wide
-        )
-        return self._sizes[number] // 2 if is_narrow else self._sizes[number]
-
     def _floats(self, tensors: list) -> list[int]:
         """Return the numbers of what was made in float32."""
-        found = [self._numbers.get(_key_of(each) or 0) for each in tensors if each.dtype == torch.float32]
+        found = [self._numbers.get(_key_of(tensor) or 0) for tensor in tensors if tensor.dtype == torch.float32]
         return [number for number in found if number is not None and self._parts[number] == HELD_MADE]
 
     def kept_bytes(self) -> int:
-        """Return what the allocator keeps, more than tensors take at most."""
-        return max(0, self._play() - max(map(sum, self._fullest(self._sizes))))
+        """Return what the allocator keeps after some iterations, more than tensors take at most.
 
-    def _play(self) -> int:
-        """Return the bytes that an allocator keeps after some iterations. The moments are made in the first update."""
+        The moments are made in the first update.
+        """
         allocator = CachingAllocator()
         gone = {number for what, number, _ in self._events if what == FREED}
         there = [number for number in self._there(gone) if number not in gone]
@@ -165,7 +169,7 @@ class HeldTensors:
         for _ in range(PLAYED):
             self._play_once(allocator, held, moments)
             moments = []
-        return allocator.reserved
+        return max(0, allocator.reserved - max(map(sum, self._fullest(self._sizes))))
 
     def _play_once(self, allocator: CachingAllocator, left: dict[int, CardBlock | None], moments: list[int]) -> None:
         """Play an iteration. `left` is what the one before left, and then what this one leaves.
@@ -178,7 +182,8 @@ class HeldTensors:
             self._sizes[number] for what, number, _ in self._events if what == FREED and number in self._before
         )
         for number in [number for number in left if number not in self._before]:
-            block, size = left.pop(number), self._sizes[number]
+            block = left.pop(number)
+            size = self._sizes[number]
             if wanted[size]:
                 wanted[size] -= 1
                 old.setdefault(size, []).append(block)
@@ -186,7 +191,7 @@ class HeldTensors:
                 allocator.free(block)
         for what, number, is_update in self._events:
             if is_update and moments:
-                left.update((each, allocator.take(self._sizes[each])) for each in moments)
+                left.update((moment, allocator.take(self._sizes[moment])) for moment in moments)
                 moments = []
             if what == MADE_NOW:
                 made[number] = allocator.take(self._sizes[number])
@@ -194,7 +199,7 @@ class HeldTensors:
                 allocator.free(made.pop(number))
             elif what == FREED and old.get(self._sizes[number]):
                 allocator.free(old[self._sizes[number]].pop(0))
-        left.update((each, allocator.take(self._sizes[each])) for each in moments)
+        left.update((moment, allocator.take(self._sizes[moment])) for moment in moments)
         left.update(made)
 
     def _there(self, gone: set[int]) -> list[int]:
@@ -230,7 +235,7 @@ class HeldTensors:
             self._events.append((FREED, number, self.is_update))
 
     def _gradients(self) -> Iterator[Any]:
-        return (each.grad for each in self._weights if each.grad is not None)
+        return (weight.grad for weight in self._weights if weight.grad is not None)
 
 
 def _key_of(tensor: Any) -> int | None:

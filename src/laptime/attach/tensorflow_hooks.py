@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from typing import Any
 
 TENSORFLOW_MARKS = __name__.replace(".", "_")  # marks are per agent, of which a process may have two
-TRACES_MARK, NUMBERED_MARK = TENSORFLOW_MARKS + "_traces", TENSORFLOW_MARKS + "_number"
+TRACES_MARK = TENSORFLOW_MARKS + "_traces"
+NUMBERED_MARK = TENSORFLOW_MARKS + "_number"
 CHECKED_NS = 1_000_000_000  # how often the count is held against the optimizer's own: reading that waits for a card
 RETRACING_TYPES = (bool, int, float, str, type(None))  # arguments by whose values a function is traced again
 
@@ -56,7 +57,8 @@ class TensorflowLoop:
 
     def called(self, begin: int, end: int) -> None:
         """Note a call of a function that has a step in it. Nothing of it is seen apart."""
-        agent, optimizer = self.agent, self.last
+        agent = self.agent
+        optimizer = self.last
         if not self._is_described:
             self._is_described = True
             agent.tell(in_function=True)
@@ -64,16 +66,15 @@ class TensorflowLoop:
         self.stepped(end, end, optimizer)
         if end >= self._check_at:
             self._check_at = end + CHECKED_NS
-            self._check(int(optimizer.iterations))
-
-    def _check(self, taken: int) -> None:
-        """Report where calls and the optimizer's own count differ: a function may take many steps, or none."""
-        if self._begun is None:
-            self._begun = taken, self.agent.steps
-        own, ours = taken - self._begun[0], self.agent.steps - self._begun[1]
-        if own != ours:
-            says = "%d calls of a tf.function took %d steps of the optimizer" % (ours, own)
-            self.agent.failed("tf.function", ValueError(says))
+            # Calls and the optimizer's own count may differ: a function may take many steps, or none.
+            taken = int(optimizer.iterations)
+            if self._begun is None:
+                self._begun = taken, agent.steps
+            own = taken - self._begun[0]
+            ours = agent.steps - self._begun[1]
+            if own != ours:
+                says = "%d calls of a tf.function took %d steps of the optimizer" % (ours, own)
+                agent.failed("tf.function", ValueError(says))
 
 
 def loop_of(agent: Agent) -> TensorflowLoop:
@@ -94,7 +95,8 @@ def hook_keras_optimizers(agent: Agent, module: Any) -> None:
     """Note each step of Keras's optimizers outside of `fit`, and each that is traced. On JAX they only compute it."""
     if module.backend.backend() == "jax":
         return
-    loop, apply = loop_of(agent), module.BaseOptimizer.apply
+    loop = loop_of(agent)
+    apply = module.BaseOptimizer.apply
 
     @wraps(apply)
     def watched(self, *given, **named):
@@ -131,9 +133,15 @@ def hook_functions(agent: Agent, module: Any) -> None:
         if thread in loop.inside or agent.is_off:
             return call(self, *given, **named)
         traces = self.__dict__.setdefault(TRACES_MARK, {})
-        key = _key_of(given, named)
+        # By these of its arguments a function is traced again, whatever the tensors are.
+        key: tuple = tuple((at, argument) for at, argument in enumerate(given) if type(argument) in RETRACING_TYPES)
+        if named:
+            key = (key, *((name, argument) for name, argument in named.items() if type(argument) in RETRACING_TYPES))
         is_known = key in traces
-        before, traced = (0, 0) if is_known else (self.experimental_get_tracing_count(), loop.traced)
+        before = traced = 0
+        if not is_known:
+            before = self.experimental_get_tracing_count()
+            traced = loop.traced
         loop.inside.add(thread)
         begin = now_ns()
         try:
@@ -152,16 +160,6 @@ def hook_functions(agent: Agent, module: Any) -> None:
         return result
 
     module.Function.__call__ = watched
-
-
-def _key_of(given: tuple, named: dict) -> tuple:
-    """Return by which of its arguments a function is traced again, whatever the tensors are."""
-    plain = tuple((at, each) for at, each in enumerate(given) if type(each) in RETRACING_TYPES)
-    return (
-        plain
-        if not named
-        else (plain, *((name, each) for name, each in named.items() if type(each) in RETRACING_TYPES))
-    )
 
 
 def hook_tapes(agent: Agent, module: Any) -> None:
@@ -185,7 +183,8 @@ def hook_tapes(agent: Agent, module: Any) -> None:
 def hook_tensorflow_data(agent: Agent, module: Any) -> None:
     """Note each batch that the script's own loop fetches from tf.data."""
     iterator = module.OwnedIterator
-    make, fetch = iterator.__init__, iterator.__next__
+    make = iterator.__init__
+    fetch = iterator.__next__
     loop = loop_of(agent)
 
     @wraps(make)
@@ -215,15 +214,16 @@ def hook_tensorflow_data(agent: Agent, module: Any) -> None:
         agent.note(kinds.FETCH, begin, now_ns(), number << kinds.ITEMS_SHIFT | items_of(batch))
         return batch
 
-    iterator.__init__, iterator.__next__ = __init__, __next__
+    iterator.__init__ = __init__
+    iterator.__next__ = __next__
 
 
 def _describe(optimizer: Any, number: int) -> dict:
     counts: dict = {}
     variables = optimizer._trainable_variables
-    for each in variables:
-        device = str(getattr(each.value, "device", ""))
+    for variable in variables:
+        device = str(getattr(variable.value, "device", ""))
         name = "cuda:" + device.rpartition(":")[2] if "GPU" in device else "cpu"
-        counts[name] = counts.get(name, 0) + int(each.value.shape.num_elements())
-    types = sorted({str(each.dtype) for each in variables})
+        counts[name] = counts.get(name, 0) + int(variable.value.shape.num_elements())
+    types = sorted({str(variable.dtype) for variable in variables})
     return {"optimizer": number, "name": "Keras " + type(optimizer).__name__, "parameters": counts, "dtypes": types}

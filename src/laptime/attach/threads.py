@@ -23,23 +23,24 @@ class OtherThreads:
     """Notes how long each thread has computed, from its making to `tell`. The system has a clock for each."""
 
     def __init__(self) -> None:
-        self._began, self._ran = time.monotonic_ns(), time.thread_time_ns() + _queued_ns()
+        self._began = time.monotonic_ns()
+        self._ran = time.thread_time_ns() + _queued_ns()
         self._clocks: dict = {}
         clock_of = getattr(time, "pthread_getcpuclockid", None)
         # A thread of Python that is listed here lives, as this thread holds the interpreter.
-        for each in _other_frames():
+        for thread in _other_frames():
             if clock_of is not None:
-                clock = clock_of(each)
-                self._clocks[each] = clock, time.clock_gettime_ns(clock)
+                clock = clock_of(thread)
+                self._clocks[thread] = clock, time.clock_gettime_ns(clock)
 
     def tell(self, agent: Agent) -> None:
         """Send which thread computed most, and which part of the time this thread neither computed nor could."""
         took = time.monotonic_ns() - self._began
         frames = _other_frames()
         ran: dict = {}
-        for each, (clock, before) in self._clocks.items():
-            if each in frames:
-                ran[each] = time.clock_gettime_ns(clock) - before
+        for thread, (clock, before) in self._clocks.items():
+            if thread in frames:
+                ran[thread] = time.clock_gettime_ns(clock) - before
         most: Any = max(ran, key=ran.__getitem__, default=None)
         if most is None or ran[most] < RAN_LEAST * took:
             return

@@ -26,8 +26,11 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-FETCH_KIND, BACKWARD_KIND, STEP_KIND = kinds.FETCH, kinds.BACKWARD, kinds.STEP
-SHIFT, ITEMS_AS_BEFORE = kinds.ITEMS_SHIFT, kinds.AS_BEFORE
+FETCH_KIND = kinds.FETCH
+BACKWARD_KIND = kinds.BACKWARD
+STEP_KIND = kinds.STEP
+SHIFT = kinds.ITEMS_SHIFT
+ITEMS_AS_BEFORE = kinds.AS_BEFORE
 TORCH_MARKS = __name__.replace(".", "_")  # marks are per agent, of which a process may have two
 LOADER = TORCH_MARKS + "_loader"  # of a loader, and of what goes through it: its number
 SHORT_NS = 20_000  # a stretch without gradients that is shorter is no pass of a model
@@ -42,7 +45,8 @@ def hook_loaders(agent: Agent, module: Any) -> None:
 
 def _hook_fetches(agent: Agent, iterator: Any) -> None:
     fetch = iterator.__next__
-    keep, due = agent.keep, agent.due
+    keep = agent.keep
+    due = agent.due
     is_failed = False
 
     @wraps(fetch)
@@ -57,11 +61,11 @@ def _hook_fetches(agent: Agent, iterator: Any) -> None:
             raise
         try:
             end = now_ns()
-            seen = getattr(self, KNOWN_MARK, None)
-            if seen is None or end >= due[FETCH_KIND]:
+            known = getattr(self, KNOWN_MARK, None)
+            if known is None or end >= due[FETCH_KIND]:
                 look(self, batch, begin, end)
             else:
-                kind, value = seen
+                kind, value = known
                 keep((kind, begin, end, value))
         except Exception as error:
             fail(error)
@@ -131,9 +135,12 @@ def _describe_loader(loader: Any, number: int) -> dict:
 def hook_backward(agent: Agent, module: Any) -> None:
     """Note each outermost backward pass, and keep its loss until it can be read without waiting for the device."""
     backward = module.backward
-    keep, due, kind = agent.keep, agent.due, BACKWARD_KIND
+    keep = agent.keep
+    due = agent.due
+    kind = BACKWARD_KIND
     is_running = False  # and stays so once this hook has failed
-    losses, lines = Losses(agent), timer_of(agent)
+    losses = Losses(agent)
+    lines = timer_of(agent)
     agent.before_flush += [losses.read, Memory(agent).look]
 
     @wraps(backward)
@@ -222,28 +229,20 @@ def _ended(agent: Agent, mark: str, leave: Any, computes_none: Any) -> Any:
     return __exit__
 
 
-def hook_modules(agent: Agent, module: Any) -> None:
-    _hook_evaluation(agent, module)
-    for name in ("double", "to"):
-        setattr(module.Module, name, _changes_type(agent, getattr(module.Module, name), name))
+DOUBLES_MOST = 64  # arrays of float64 that may become weights
 
 
 def hook_default_type(agent: Agent, module: Any) -> None:
     """Keep where the script makes float64 the type of all new weights."""
     if hasattr(module, "set_default_dtype"):
         module.set_default_dtype = _changes_type(agent, module.set_default_dtype, "default")
-    if hasattr(module, "from_numpy"):
-        module.from_numpy = _comes_from_numpy(agent, module.from_numpy)
+    if not hasattr(module, "from_numpy"):
+        return
+    convert = module.from_numpy
 
-
-DOUBLES_MOST = 64  # arrays of float64 that may become weights
-
-
-def _comes_from_numpy(agent: Agent, convert: Any) -> Any:
-    """Keep where arrays of float64 came in before the first step: some of them may be weights."""
-
+    # Keep where arrays of float64 come in before the first step, too: some of them may be weights.
     @wraps(convert)
-    def watched(array):
+    def from_numpy(array):
         tensor = convert(array)
         if not agent.steps and len(agent.doubles) < DOUBLES_MOST:
             try:
@@ -253,7 +252,7 @@ def _comes_from_numpy(agent: Agent, convert: Any) -> Any:
                 agent.failed("types", failure)
         return tensor
 
-    return watched
+    module.from_numpy = from_numpy
 
 
 def _changes_type(agent: Agent, change: Any, name: str) -> Any:
@@ -261,7 +260,7 @@ def _changes_type(agent: Agent, change: Any, name: str) -> Any:
     def watched(*given, **named):
         try:
             double = getattr(sys.modules["torch"], "float64", agent)
-            if name == "double" or any(each is double for each in (*given, *named.values())):
+            if name == "double" or any(value is double for value in (*given, *named.values())):
                 agent.double_at = text_here() or agent.double_at
         except Exception as failure:
             agent.failed("types", failure)
@@ -270,10 +269,14 @@ def _changes_type(agent: Agent, change: Any, name: str) -> Any:
     return watched
 
 
-def _hook_evaluation(agent: Agent, module: Any) -> None:
-    """Note how long a model evaluates, once this process trains: from its `eval()` to its `train()`."""
+def hook_modules(agent: Agent, module: Any) -> None:
+    """Note how long a model evaluates, once this process trains: from its `eval()` to its `train()`.
+
+    Keep where the script makes float64 the type of a model.
+    """
     base = module.Module
-    evaluate, train = base.eval, base.train
+    evaluate = base.eval
+    train = base.train
     evaluated = [0, 0, 0]  # which model, since when, and in which place
 
     @wraps(evaluate)
@@ -295,7 +298,10 @@ def _hook_evaluation(agent: Agent, module: Any) -> None:
             agent.failed("evaluation", failure)
         return train(self, mode)
 
-    base.eval, base.train = watched_eval, watched_train
+    base.eval = watched_eval
+    base.train = watched_train
+    for name in ("double", "to"):
+        setattr(base, name, _changes_type(agent, getattr(base, name), name))
 
 
 def compiling_check() -> Any:
@@ -318,7 +324,8 @@ def hook_optimizers(agent: Agent, module: Any) -> None:
 
     An optimizer's class has its `step` wrapped by PyTorch when the first of it is made; this wraps it once more.
     """
-    keep, due = agent.keep, agent.due
+    keep = agent.keep
+    due = agent.due
     mark = TORCH_MARKS + "_optimizer"
     is_inside = has_failed = False
     census = Census(agent)
@@ -403,17 +410,18 @@ def _describe_optimizer(agent: Agent, optimizer: Any, number: int) -> dict:
     kinds_of: set = set()
     tensors = 0
     for group in optimizer.param_groups:
-        for each in group["params"]:
+        for weight in group["params"]:
             tensors += 1
-            name = str(each.device)
-            devices[name] = devices.get(name, 0) + each.numel()
-            kinds_of.add(str(each.dtype).replace("torch.", ""))
-            agent.double_at = agent.double_at or (agent.doubles and agent.doubles.get(each.data_ptr())) or None
+            name = str(weight.device)
+            devices[name] = devices.get(name, 0) + weight.numel()
+            kinds_of.add(str(weight.dtype).replace("torch.", ""))
+            agent.double_at = agent.double_at or (agent.doubles and agent.doubles.get(weight.data_ptr())) or None
     name = type(optimizer).__name__
     facts = {"optimizer": number, "name": name, "parameters": devices, "dtypes": sorted(kinds_of)}
     torch = sys.modules["torch"]
     # How it computes, and what holds in the process while it does.
-    facts["of_tensors"], facts["fused"] = tensors, bool(getattr(optimizer, "defaults", {}).get("fused"))
+    facts["of_tensors"] = tensors
+    facts["fused"] = bool(getattr(optimizer, "defaults", {}).get("fused"))
     for name, place, function in (
         ("threads", torch, "get_num_threads"),
         ("anomaly", torch, "is_anomaly_enabled"),
@@ -425,7 +433,7 @@ def _describe_optimizer(agent: Agent, optimizer: Any, number: int) -> dict:
 
 def hook_copies(agent: Agent, optimizer: Any) -> None:
     """Note copies to a card, once a training has parameters on one. On a processor nothing is hooked."""
-    places = {str(each.device) for group in optimizer.param_groups for each in group["params"]}
+    places = {str(weight.device) for group in optimizer.param_groups for weight in group["params"]}
     if agent.sees_copies or places <= {"cpu"}:
         return
     agent.sees_copies = True
@@ -534,9 +542,16 @@ class Losses:
             if tensors is None or tensors.numel() != 1 or self._agent.is_off:
                 return
             device = tensors.device.type
-            mark = self._mark() if device == "cuda" else None
-            if device == "cpu" or mark is not None:
-                self._kept.append((tensors.detach(), mark, at_ns))
+            mark: Any = None  # an event after which the loss is there
+            if device == "cuda":
+                cuda = sys.modules["torch"].cuda
+                if cuda.is_current_stream_capturing():  # while a graph is captured, nothing can be read
+                    return
+                mark = cuda.Event()
+                mark.record()
+            elif device != "cpu":
+                return
+            self._kept.append((tensors.detach(), mark, at_ns))
         except Exception as error:
             self._fail(error)
 
@@ -547,50 +562,45 @@ class Losses:
             for loss, mark, at_ns in self._kept:
                 if at_ns < self._agent.began_ns:
                     continue
-                if mark is not None and not mark.query():
+                if mark is None:
+                    value = loss.item()
+                elif mark.query():
+                    cuda = sys.modules["torch"].cuda
+                    if self._stream is None:
+                        self._stream = cuda.Stream(loss.device)
+                    with cuda.stream(self._stream):
+                        value = loss.item()
+                else:
                     waiting.append((loss, mark, at_ns))
                     continue
-                bits = unpack("<q", pack("<d", self._value_of(loss, mark)))[0]
+                bits = unpack("<q", pack("<d", value))[0]
                 self._agent.keep((kinds.LOSS, at_ns, at_ns, bits))
             self._kept = waiting
         except Exception as error:
             self._fail(error)
 
-    def _mark(self) -> Any:
-        """Return an event after which the loss is there; None while a graph is captured, where nothing can be read."""
-        cuda = sys.modules["torch"].cuda
-        if cuda.is_current_stream_capturing():
-            return None
-        mark = cuda.Event()
-        mark.record()
-        return mark
-
-    def _value_of(self, loss: Any, mark: Any) -> float:
-        if mark is None:
-            return loss.item()
-        cuda = sys.modules["torch"].cuda
-        if self._stream is None:
-            self._stream = cuda.Stream(loss.device)
-        with cuda.stream(self._stream):
-            return loss.item()
-
     def _fail(self, error: Exception) -> None:
-        self._kept, self._has_failed = [], True
+        self._kept = []
+        self._has_failed = True
         self._agent.failed("loss", error)
 
 
 # Denormal numbers in the gradients and the moments of a script's optimizer: a few of them, a few times.
 
 FIRST = 64  # steps until the first look; then after twice as many each time
-TENSORS_MOST, NUMBERS_MOST = 32, 1024  # of each kind, and of each tensor
-EXPONENT, FRACTION = 0x7F800000, 0x007FFFFF  # of a float32: denormal where the first is 0 and the second is not
+TENSORS_MOST = 32  # of each kind
+NUMBERS_MOST = 1024  # of each tensor
+# Of a float32: denormal where the first is 0 and the second is not
+EXPONENT = 0x7F800000
+FRACTION = 0x007FFFFF
 
 
 class Census:
     """Looks at the optimizers of a training on a processor. If looking fails, the script goes on without it."""
 
     def __init__(self, agent: Agent) -> None:
-        self._agent, self.due = agent, FIRST
+        self._agent = agent
+        self.due = FIRST
 
     def look(self, optimizer: Any) -> None:
         """Count after a step of the optimizer: its gradients are still there."""
@@ -612,13 +622,13 @@ class Census:
 
 def count(torch: Any, optimizer: Any) -> dict:
     """Return the share of denormal numbers by kind."""
-    weights = [each for group in optimizer.param_groups for each in group["params"]]
+    weights = [weight for group in optimizer.param_groups for weight in group["params"]]
     weights = weights[:: max(1, -(-len(weights) // TENSORS_MOST))]
     held = [optimizer.state.get(weight) for weight in weights]
     kinds = {
         "weights": weights,
         "gradients of its weights": [weight.grad for weight in weights],
-        "sums of its optimizer": [each for state in held if isinstance(state, dict) for each in state.values()],
+        "sums of its optimizer": [value for state in held if isinstance(state, dict) for value in state.values()],
     }
     shares = {kind: share_of(torch, found) for kind, found in kinds.items()}
     return {kind: share for kind, share in shares.items() if share >= 0}
@@ -627,13 +637,13 @@ def count(torch: Any, optimizer: Any) -> dict:
 def share_of(torch: Any, found: list) -> float:
     """Return the share of denormal numbers, each tensor by its size; -1 where none can be looked at."""
     denormal = numbers = 0.0
-    for each in found:
-        if not isinstance(each, torch.Tensor) or each.dtype != torch.float32 or each.device.type != "cpu":
+    for tensor in found:
+        if not isinstance(tensor, torch.Tensor) or tensor.dtype != torch.float32 or tensor.device.type != "cpu":
             continue
-        if each.layout == torch.strided and each.is_contiguous() and each.numel() > 1:
-            taken = each.detach().view(-1)[:: -(-each.numel() // NUMBERS_MOST)]
-            denormal += each.numel() * count_denormals(torch, taken) / taken.numel()
-            numbers += each.numel()
+        if tensor.layout == torch.strided and tensor.is_contiguous() and tensor.numel() > 1:
+            taken = tensor.detach().view(-1)[:: -(-tensor.numel() // NUMBERS_MOST)]
+            denormal += tensor.numel() * count_denormals(torch, taken) / taken.numel()
+            numbers += tensor.numel()
     return denormal / numbers if numbers else -1.0
 
 

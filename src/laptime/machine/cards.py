@@ -42,7 +42,9 @@ class CardSearch:
         def left_s() -> float:
             return max(0.1, deadline_s - time.monotonic())
 
-        nvidia, amd, apple = self._nvidia.answer(left_s()), self._amd.answer(left_s()), self._apple.answer(left_s())
+        nvidia = self._nvidia.answer(left_s())
+        amd = self._amd.answer(left_s())
+        apple = self._apple.answer(left_s())
         return join_cards(nvidia, amd, apple, self._bus.answer(left_s()))
 
 
@@ -53,17 +55,34 @@ def join_cards(
     bus: tuple[PciDevice, ...] | Missing,
 ) -> Cards:
     """Combine what each source reported, every card once: a driver knows more about a card than the bus does."""
-    told = (*(() if isinstance(nvidia, Missing) else nvidia.cards), *_or_none(amd), *_or_none(apple))
+    reported = (*(() if isinstance(nvidia, Missing) else nvidia.cards), *_or_none(amd), *_or_none(apple))
     there = () if isinstance(bus, Missing) else bus
-    rest = [device for device in there if not any(is_at(card, device.bus) for card in told)]
+    rest = [device for device in there if not any(is_at(card, device.bus) for card in reported)]
     lost, rest = _name_lost(nvidia, rest)
-    silent = tuple(_explain(describe_pci(device), device, nvidia) for device in rest)
-    cards = _in_order((*told, *lost, *silent))
-    return Cards(cards, _absent(nvidia, amd, apple, bus))
+    silent: list[Card] = []
+    for device in rest:
+        card = describe_pci(device)
+        # A card of NVIDIA that its own module holds, and that does not answer
+        if card.reason is None and device.vendor == NVIDIA and card.computes:
+            why = nvidia.missing if isinstance(nvidia, Missing) else "NVIDIA's library (NVML) does not show it"
+            card = replace(card, reason=why)
+        silent.append(card)
+    absent: dict[str, Missing] = {}
+    if isinstance(nvidia, Missing):
+        absent["NVIDIA"] = nvidia
+    elif not nvidia.cards and not nvidia.unseen:
+        absent["NVIDIA"] = DRIVER_SHOWS_NO_CARD
+    if not _or_none(amd):
+        absent["AMD"] = amd if isinstance(amd, Missing) else NO_DRIVER
+    if isinstance(apple, Missing):
+        absent["Apple"] = apple
+    if not there:
+        absent["PCI"] = bus if isinstance(bus, Missing) else NO_PLACE
+    return Cards(_in_order((*reported, *lost, *silent)), absent)
 
 
-def _or_none(told: tuple[Card, ...] | Missing) -> tuple[Card, ...]:
-    return () if isinstance(told, Missing) else told
+def _or_none(cards: tuple[Card, ...] | Missing) -> tuple[Card, ...]:
+    return () if isinstance(cards, Missing) else cards
 
 
 def _name_lost(nvidia: Survey | Missing, rest: list[PciDevice]) -> tuple[tuple[Card, ...], list[PciDevice]]:
@@ -74,28 +93,20 @@ def _name_lost(nvidia: Survey | Missing, rest: list[PciDevice]) -> tuple[tuple[C
     unseen = () if isinstance(nvidia, Missing) else nvidia.unseen
     left = [device for device in rest if device.vendor == NVIDIA and device.module == "nvidia"]
     if len(left) != len(unseen):
-        return tuple(_nameless(card.name, card.reason) for card in unseen), rest
+        blank = PciDevice(bus="", kind="display", vendor=NVIDIA, device="0x", module="nvidia", folder=Path("/nowhere"))
+        placeless = tuple(
+            replace(describe_pci(blank, ()), name=card.name, bus=card.reason, reason=card.reason.missing)
+            for card in unseen
+        )
+        return placeless, rest
     pairs = zip(left, unseen, strict=True)
-    lost = tuple(replace(describe_pci(place), reason=each.reason.missing) for place, each in pairs)
+    lost = tuple(replace(describe_pci(place), reason=card.reason.missing) for place, card in pairs)
     return lost, [device for device in rest if device not in left]
-
-
-def _nameless(name: str, reason: Missing) -> Card:
-    blank = PciDevice(bus="", kind="display", vendor=NVIDIA, device="0x", module="nvidia", folder=Path("/nowhere"))
-    return replace(describe_pci(blank, ()), name=name, bus=reason, reason=reason.missing, module="nvidia")
-
-
-def _explain(card: Card, place: PciDevice, nvidia: Survey | Missing) -> Card:
-    """Add NVML's reason to a card of NVIDIA that its own module holds, and that does not answer."""
-    if card.reason is not None or place.vendor != NVIDIA or not card.computes:
-        return card
-    reason = nvidia.missing if isinstance(nvidia, Missing) else "NVIDIA's library (NVML) does not show it"
-    return replace(card, reason=reason)
 
 
 def _in_order(cards: tuple[Card, ...]) -> tuple[Card, ...]:
     """Sort by place on the bus; cards without one come last, and instances stay behind their card."""
-    places = {each.uuid: each.bus for each in cards if each.parent is None and isinstance(each.uuid, str)}
+    places = {card.uuid: card.bus for card in cards if card.parent is None and isinstance(card.uuid, str)}
 
     def place(card: Card) -> tuple[bool, str]:
         bus = places.get(card.parent, card.bus) if card.parent is not None else card.bus
@@ -104,28 +115,12 @@ def _in_order(cards: tuple[Card, ...]) -> tuple[Card, ...]:
     return tuple(sorted(cards, key=place))
 
 
-def _absent(
-    nvidia: Survey | Missing,
-    amd: tuple[Card, ...] | Missing,
-    apple: tuple[Card, ...] | Missing,
-    bus: tuple[PciDevice, ...] | Missing,
-) -> dict[str, Missing]:
-    """Return, for each source that reported no card, the reason."""
-    told: dict[str, Missing | bool] = {
-        "NVIDIA": nvidia
-        if isinstance(nvidia, Missing)
-        else bool(nvidia.cards or nvidia.unseen) or DRIVER_SHOWS_NO_CARD,
-        "AMD": amd if isinstance(amd, Missing) else bool(amd) or NO_DRIVER,
-        "Apple": apple if isinstance(apple, Missing) else bool(apple),
-        "PCI": bus if isinstance(bus, Missing) else bool(bus) or NO_PLACE,
-    }
-    return {name: why for name, why in told.items() if isinstance(why, Missing)}
-
-
 # Which cards are on the PCI bus, with or without a driver: displays (0x03) and accelerators (0x12).
 
 PCI_CLASSES = {"03": "display", "12": "accelerator"}
-NVIDIA, AMD, INTEL = "0x10de", "0x1002", "0x8086"
+NVIDIA = "0x10de"
+AMD = "0x1002"
+INTEL = "0x8086"
 CARD_MAKERS = {
     NVIDIA: "NVIDIA",
     AMD: "AMD",
@@ -176,25 +171,36 @@ def list_pci(sys: Path = Path("/sys")) -> tuple[PciDevice, ...] | Missing:
         folders = sorted(root.iterdir())
     except OSError as error:
         return Missing(f"{root}: {error.strerror}")
-    devices = (_look_at(folder) for folder in folders)
-    cards = {device.bus: device for device in reversed([device for device in devices if device.kind])}
-    return tuple(reversed(cards.values()))  # of a card with several functions, the first is kept
+    cards: dict[str, PciDevice] = {}
+    for folder in folders:
+        kind = PCI_CLASSES.get(read_word(folder / "class")[2:4])
+        bus = normal_bus(folder.name)
+        if kind is None or bus in cards:  # of a card with several functions, the first is kept
+            continue
+        driver = folder / "driver"
+        cards[bus] = PciDevice(
+            bus=bus,
+            kind=kind,
+            vendor=read_word(folder / "vendor").lower(),
+            device=read_word(folder / "device").lower(),
+            module=driver.resolve().name if driver.exists() else None,
+            folder=folder,
+        )
+    return tuple(cards.values())
 
 
 def describe_pci(found: PciDevice, names: tuple[Path, ...] = PCI_NAMES) -> Card:
     """Return a card with what the bus shows of it, without a driver."""
     draws = found.vendor in SCREEN_CARDS
     maker = CARD_MAKERS.get(found.vendor) or SCREEN_CARDS.get(found.vendor) or f"vendor {found.vendor}"
-    speed, most = (read_link_generation(found.folder / literal) for literal in ("current_link_speed", "max_link_speed"))
-    width, widest = (_lanes(found.folder / literal) for literal in ("current_link_width", "max_link_width"))
     return card_with(
         NO_DRIVER_TELLS,
         bus=found.bus,
         name=find_name(found, names) or f"{maker} {found.kind} {found.vendor[2:]}:{found.device[2:]}",
-        pcie_generation=speed,
-        pcie_generation_most=most,
-        pcie_width=width,
-        pcie_width_most=widest,
+        pcie_generation=read_link_generation(found.folder / "current_link_speed"),
+        pcie_generation_most=read_link_generation(found.folder / "max_link_speed"),
+        pcie_width=_lanes(found.folder / "current_link_width"),
+        pcie_width_most=_lanes(found.folder / "max_link_width"),
         display={"1": True, "0": False}.get(read_word(found.folder / "boot_vga"), NO_DRIVER_TELLS),
         maker=maker,
         reason=None if draws else why_idle(found),
@@ -218,7 +224,8 @@ def why_idle(found: PciDevice) -> str | None:
 
 def find_name(found: PciDevice, places: tuple[Path, ...] = PCI_NAMES) -> str:
     """Return the card's name from the system's list of PCI names, or an empty string."""
-    section, wanted = f"{found.vendor[2:]}  ", f"\t{found.device[2:]}  "
+    section = f"{found.vendor[2:]}  "
+    wanted = f"\t{found.device[2:]}  "
     for place in places:
         inside = False
         for line in read_lines(place):
@@ -229,19 +236,6 @@ def find_name(found: PciDevice, places: tuple[Path, ...] = PCI_NAMES) -> str:
             elif inside and line.startswith(wanted):
                 return line[len(wanted) :].strip()
     return ""
-
-
-def _look_at(folder: Path) -> PciDevice:
-    kind = PCI_CLASSES.get(read_word(folder / "class")[2:4], "")
-    driver = folder / "driver"
-    return PciDevice(
-        bus=normal_bus(folder.name),
-        kind=kind,
-        vendor=read_word(folder / "vendor").lower(),
-        device=read_word(folder / "device").lower(),
-        module=driver.resolve().name if driver.exists() else None,
-        folder=folder,
-    )
 
 
 def _lanes(place: Path) -> int | Missing:

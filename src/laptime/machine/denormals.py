@@ -8,7 +8,8 @@ import numpy as np
 
 MATRIX_SIDE = 64
 PRODUCTS_TIMED = 5
-DENORMAL_NUMBER, USUAL_NUMBER = 1e-40, 0.25
+DENORMAL_NUMBER = 1e-40
+USUAL_NUMBER = 0.25
 
 
 def time_denormals() -> float:
@@ -17,10 +18,8 @@ def time_denormals() -> float:
 
 
 def _product_ns(number: float) -> int:
-    numbers, halves = (
-        np.full((MATRIX_SIDE, MATRIX_SIDE), number, np.float32),
-        np.full((MATRIX_SIDE, MATRIX_SIDE), 0.5, np.float32),
-    )
+    numbers = np.full((MATRIX_SIDE, MATRIX_SIDE), number, np.float32)
+    halves = np.full((MATRIX_SIDE, MATRIX_SIDE), 0.5, np.float32)
     took_ns = []
     for _ in range(PRODUCTS_TIMED):
         began_ns = time.perf_counter_ns()

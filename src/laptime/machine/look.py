@@ -41,13 +41,24 @@ def look_at_machine() -> Machine:
         for row in all_frameworks().values()
         if (not row.switch or os.environ.get(row.switch)) and all(map(util.find_spec, row.modules))
     )
+    try:
+        memory_bytes = int(psutil.virtual_memory().total)
+    except (OSError, RuntimeError):  # psutil has no /proc to read
+        memory_bytes = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    container: str | None
+    if Path("/.dockerenv").exists():
+        container = "docker"
+    elif Path("/run/.containerenv").exists():
+        container = "podman"
+    else:
+        container = os.environ.get("container")  # systemd-nspawn, LXC and others set it  # noqa: SIM112
     return Machine(
         processor=look_at_processor(),
-        memory_bytes=_memory_bytes(),
+        memory_bytes=memory_bytes,
         memory_limit_bytes=cgroup.memory_limit_bytes(),
         system=f"{platform.system()} {platform.release()}",
         python=platform.python_version(),
-        container=_container(),
+        container=container,
         frameworks=installed,
         page_bytes=mmap.PAGESIZE,
     )
@@ -57,14 +68,6 @@ def time_core(machine: Machine) -> Machine:
     """Time one core. Of several moments the fastest counts: what is busy with other work now may not be later."""
     before = machine.processor.core_score or 0.0
     return replace(machine, processor=replace(machine.processor, core_score=max(before, measure_core())))
-
-
-def _memory_bytes() -> int:
-    """Return the size of the memory; ask the C library where psutil has no /proc to read."""
-    try:
-        return int(psutil.virtual_memory().total)
-    except (OSError, RuntimeError):
-        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
 def look_around(machine: Machine, folders: Sequence[Path] = ()) -> Machine:
@@ -89,17 +92,17 @@ def _framework(row: FrameworkRow) -> Framework:
     if not row.packages:
         return Framework(row.name, platform.python_version() if row.is_opaque else "1")
     package = row.packages[0]
-    version, least = _version(package.name), package.least
+    version = _version(package.name)
     notes = tuple(filter(None, map(find_duplicate_installs, row.packages)))
-    if _numbers(version) and _numbers(version) < _numbers(least):
-        problem = f"{package.name} {version} is too old: laptime needs {least} or newer"
+    if _numbers(version) and _numbers(version) < _numbers(package.least):
+        problem = f"{package.name} {version} is too old: laptime needs {package.least} or newer"
         return Framework(row.name, version, problem=problem, notes=notes)
     return Framework(row.name, version, notes=notes)
 
 
 def _numbers(version: str) -> tuple[int, ...]:
     """Return the first two numbers of a version; nothing where it is unknown."""
-    return tuple(int(each) for each in version.split(".")[:2] if each.isdecimal())
+    return tuple(int(number) for number in version.split(".")[:2] if number.isdecimal())
 
 
 def _version(module: str) -> str:
@@ -107,14 +110,6 @@ def _version(module: str) -> str:
         return metadata.version(module)
     except metadata.PackageNotFoundError:
         return "unknown"
-
-
-def _container() -> str | None:
-    if Path("/.dockerenv").exists():
-        return "docker"
-    if Path("/run/.containerenv").exists():
-        return "podman"
-    return os.environ.get("container")  # systemd-nspawn, LXC and others set it  # noqa: SIM112
 
 
 # What is between programs and devices here: device nodes, variables, shared memory, containers, WSL, file systems.
@@ -140,20 +135,19 @@ def find_filesystem(folder: Path, proc: Path = Path("/proc")) -> str | Missing:
         lines = (proc / "self" / "mountinfo").read_text(errors="replace").splitlines()
     except OSError as error:
         return Missing(f"{proc}/self/mountinfo: {error.strerror}")
-    mounts = [_read_mount(line) for line in lines if " - " in line]
-    holding = [(place, kind) for place, kind in mounts if _holds(place, folder.resolve())]
-    if not holding:
-        return Missing("no mount holds it")
-    return max(reversed(holding), key=lambda each: len(each[0].parts))[1]  # the later of two mounts is visible
-
-
-def _read_mount(line: str) -> tuple[Path, str]:
-    before, _, after = line.partition(" - ")
-    return Path(before.split()[4].encode().decode("unicode_escape")), after.split()[0]
-
-
-def _holds(place: Path, folder: Path) -> bool:
-    return place == folder or place in folder.parents
+    folder = folder.resolve()
+    depth = 0
+    innermost: str | Missing = Missing("no mount holds it")
+    for line in lines:
+        before, is_mount, after = line.partition(" - ")
+        if not is_mount:
+            continue
+        place = Path(before.split()[4].encode().decode("unicode_escape"))
+        # The later of two mounts at one place is visible.
+        if (place == folder or place in folder.parents) and len(place.parts) >= depth:
+            depth = len(place.parts)
+            innermost = after.split()[0]
+    return innermost
 
 
 def read_host_environment(
@@ -167,10 +161,16 @@ def read_host_environment(
 ) -> HostEnvironment:
     found = (place for pattern in NODES for place in sorted(dev.glob(pattern)))
     places = list(dict.fromkeys(found))
+    # Through it a loader's workers pass batches; Docker's default is 64 MB.
+    shared = dev / "shm"
+    try:
+        shared_memory_bytes: int | Missing = shutil.disk_usage(shared).total
+    except OSError as error:
+        shared_memory_bytes = Missing(f"{shared}: {error.strerror}")
     return HostEnvironment(
         nodes=tuple(node for place in places if (node := _node(place)) is not None),
         variables={name: environment[name] for name in VARIABLES if name in environment},
-        shared_memory_bytes=_shared_memory(dev / "shm"),
+        shared_memory_bytes=shared_memory_bytes,
         container=container,
         virtual=find_virtual(proc, sys),
         filesystems={str(folder): kind for folder in folders if isinstance(kind := find_filesystem(folder, proc), str)},
@@ -184,8 +184,8 @@ def find_virtual(proc: Path, sys: Path) -> str | None:
     hypervisor = read_word(sys / "hypervisor" / "type")
     if hypervisor:
         return hypervisor
-    told = (read_word(sys / "class" / "dmi" / "id" / literal) for literal in ("sys_vendor", "product_name"))
-    firmware = " ".join(filter(None, told))
+    names = (read_word(sys / "class" / "dmi" / "id" / literal) for literal in ("sys_vendor", "product_name"))
+    firmware = " ".join(filter(None, names))
     if firmware:
         return firmware if any(word in firmware for word in VIRTUAL) else None
     flags = next((line for line in read_lines(proc / "cpuinfo") if line.startswith("flags")), "")
@@ -195,35 +195,21 @@ def find_virtual(proc: Path, sys: Path) -> str | None:
 def _node(place: Path) -> DeviceNode | None:
     """Describe a device node; None for a folder."""
     try:
-        told = place.stat()
+        status = place.stat()
     except OSError:
         return None
-    if stat.S_ISDIR(told.st_mode):
+    if stat.S_ISDIR(status.st_mode):
         return None
     may_open = os.access(place, os.R_OK | os.W_OK)
-    return DeviceNode(str(place), f"{stat.S_IMODE(told.st_mode):04o}", _owner(told), _group(told), may_open)
-
-
-def _owner(told: os.stat_result) -> str:
     try:
-        return pwd.getpwuid(told.st_uid).pw_name
+        owner = pwd.getpwuid(status.st_uid).pw_name
     except KeyError:
-        return str(told.st_uid)
-
-
-def _group(told: os.stat_result) -> str:
+        owner = str(status.st_uid)
     try:
-        return grp.getgrgid(told.st_gid).gr_name
+        group = grp.getgrgid(status.st_gid).gr_name
     except KeyError:
-        return str(told.st_gid)
-
-
-def _shared_memory(place: Path) -> int | Missing:
-    """Return the size of /dev/shm, through which a loader's workers pass batches; Docker's default is 64 MB."""
-    try:
-        return shutil.disk_usage(place).total
-    except OSError as error:
-        return Missing(f"{place}: {error.strerror}")
+        group = str(status.st_gid)
+    return DeviceNode(str(place), f"{stat.S_IMODE(status.st_mode):04o}", owner, group, may_open)
 
 
 # A module that several distributions have installed: whose files are imported, and what to do. Nothing is imported.
@@ -260,30 +246,31 @@ def find_duplicate_installs(package: Package) -> str:
     home = Path(spec.origin).resolve().parents[1] if spec and spec.origin else None
     here = [copy for copy in copies if copy.folder == home]
     away = [copy for copy in copies if copy.folder != home]
-    told = [_tell_mixed(here)] if len(here) > 1 else [f"{each.words} in {each.folder} is imported" for each in here]
-    told += [f"{each.words} in {each.folder} is not" for each in away]
+    parts = [_tell_mixed(here)] if len(here) > 1 else [f"{copy.words} in {copy.folder} is imported" for copy in here]
+    parts += [f"{copy.words} in {copy.folder} is not" for copy in away]
     both = " ".join(dict.fromkeys(copy.name for copy in copies))
     way_out = f"pip uninstall {both}, and install the one that is meant"
     path = ", or take the other's folder off PYTHONPATH" if away else ""
-    return f"{module} is installed {_times(len(copies))}: {', '.join(told)} ({way_out}{path})"
+    times = "twice" if len(copies) == 2 else f"{len(copies)} times"
+    return f"{module} is installed {times}: {', '.join(parts)} ({way_out}{path})"
 
 
 def _copies(found: Iterable[tuple[str, metadata.Distribution]], module: str) -> Iterator[InstalledCopy]:
     """Skip distributions that only have the name: some contain nothing but their dependencies."""
-    for name, each in found:
-        folder = Path(str(each.locate_file(""))).resolve()
-        record = each.read_text("RECORD")  # the operating system's own packages often have none
+    for name, distribution in found:
+        folder = Path(str(distribution.locate_file(""))).resolve()
+        record = distribution.read_text("RECORD")  # the operating system's own packages often have none
         rows = csv.reader((record or "").splitlines())
         sizes = {row[0]: row[2] for row in rows if len(row) == 3 and row[0].startswith(f"{module}/")}
         if sizes or (record is None and (folder / module).is_dir()):
-            yield InstalledCopy(name, each.version, folder, sizes)
+            yield InstalledCopy(name, distribution.version, folder, sizes)
 
 
 def _tell_mixed(copies: Sequence[InstalledCopy]) -> str:
     """Report whose files are in a folder into which several were installed; the last one overwrote the others."""
     votes: Counter[str] = Counter()
     first, *others = copies
-    differing = [each for each in first.sizes if any(other.sizes.get(each) != first.sizes[each] for other in others)]
+    differing = [name for name, size in first.sizes.items() if any(other.sizes.get(name) != size for other in others)]
     for name in differing[:FILES_COMPARED]:
         file = first.folder / name
         size = str(file.stat().st_size) if file.exists() else ""
@@ -291,10 +278,6 @@ def _tell_mixed(copies: Sequence[InstalledCopy]) -> str:
     all_ = " and ".join(copy.words for copy in copies)
     whose = f"most files are those of {votes.most_common(1)[0][0]}" if votes else "nobody can tell whose files are left"
     return f"{all_} have written over each other in {first.folder}, and {whose}"
-
-
-def _times(count: int) -> str:
-    return "twice" if count == 2 else f"{count} times"
 
 
 # How many cores do other processes fill while laptime prepares a question? It scouts for some seconds anyway.
@@ -343,13 +326,18 @@ class CoresTaken:
         """Return how many cores others took so far, on average."""
         if not self._is_known:
             return Missing("what other processes take cannot be read here")
-        began, now = self._began, self._reader.read()
+        began = self._began
+        now = self._reader.read()
         passed_s = (now.at_ns - began.at_ns) / 1e9
-        figures = (began.busy_s, now.busy_s, began.tree_s, now.tree_s)
-        if passed_s < LEAST_S or any(isinstance(figure, Missing) for figure in figures):
+        if (
+            passed_s < LEAST_S
+            or isinstance(began.busy_s, Missing)
+            or isinstance(now.busy_s, Missing)
+            or isinstance(began.tree_s, Missing)
+            or isinstance(now.tree_s, Missing)
+        ):
             return Missing("it was read for less than half a second")
-        before, after, own_before, own_after = (0.0 if isinstance(figure, Missing) else figure for figure in figures)
-        return max(0.0, ((after - before) - (own_after - own_before)) / passed_s)
+        return max(0.0, ((now.busy_s - began.busy_s) - (now.tree_s - began.tree_s)) / passed_s)
 
 
 # The processor as this process may use it, and the current load on processor and memory.
@@ -383,9 +371,11 @@ def look_at_processor() -> Processor:
     elif platform.system() == "Darwin":
         asked = subprocess.run(["/usr/sbin/sysctl", "-n", "machdep.cpu.brand_string"],
                                capture_output=True, text=True, check=False)  # fmt: skip
-        name, flags = asked.stdout.strip() or platform.processor(), set()
+        name = asked.stdout.strip() or platform.processor()
+        flags = set()
     else:
-        name, flags = platform.processor() or platform.machine(), set()
+        name = platform.processor() or platform.machine()
+        flags = set()
     return Processor(
         name=name,
         architecture=platform.machine(),
@@ -405,41 +395,43 @@ def _from_cpuinfo(text: str) -> tuple[str, set[str]]:
 
 def read_use(sys: Path = Path("/sys"), watched_s: float = WATCHED_S) -> Use:
     """Watch the cores for a moment, and read the other figures."""
+    try:
+        busy_percent: float | Missing = float(psutil.cpu_percent(interval=watched_s))
+    except (OSError, RuntimeError) as error:
+        busy_percent = Missing(f"this system reports no processor times: {error}")
+    try:
+        swap_used_bytes: int | Missing = int(psutil.swap_memory().used)
+    except (OSError, RuntimeError) as error:
+        swap_used_bytes = Missing(f"this system reports no swap: {error}")
     return Use(
         over_s=watched_s,
-        busy_percent=_busy(watched_s),
+        busy_percent=busy_percent,
         load_1m=os.getloadavg()[0] if hasattr(os, "getloadavg") else NO_LOAD,
         frequency_mhz=mean_frequency(sys),
         governors=_governors(sys),
         memory_available_bytes=available_memory_bytes(),
-        swap_used_bytes=_swap(),
+        swap_used_bytes=swap_used_bytes,
     )
 
 
-def _busy(watched_s: float) -> float | Missing:
-    try:
-        return float(psutil.cpu_percent(interval=watched_s))
-    except (OSError, RuntimeError) as error:
-        return Missing(f"this system reports no processor times: {error}")
-
-
 def _governors(sys: Path) -> tuple[str, ...] | Missing:
-    """Return the governors of the cores' clocks; most often all cores have the same."""
-    places = sorted((sys / "devices" / "system" / "cpu").glob("cpu[0-9]*/cpufreq"))
-    found = tuple(dict.fromkeys(filter(None, map(_governor, places))))
-    return found or Missing("no core reports a governor under /sys/devices/system/cpu, as in most virtual machines")
+    """Return the governors of the cores' clocks; most often all cores have the same.
 
-
-def _governor(place: Path) -> str:
-    """Return one core's governor, with its driver where that chooses the clock on its own.
-
-    Such a driver has its own "powersave", which is its usual mode, and a preference as well.
+    A driver that chooses the clock on its own is named, too: it has its own "powersave", which is its usual mode, and a
+    preference as well.
     """
-    governor, driver = read_word(place / "scaling_governor"), read_word(place / "scaling_driver")
-    if not governor or driver not in CHOOSES_ITSELF:
-        return governor
-    prefers = read_word(place / "energy_performance_preference")
-    return f"{governor} of {driver}" + (f", preferring {prefers}" if prefers else "")
+    found: list[str] = []
+    for place in sorted((sys / "devices" / "system" / "cpu").glob("cpu[0-9]*/cpufreq")):
+        governor = read_word(place / "scaling_governor")
+        driver = read_word(place / "scaling_driver")
+        if governor and driver in CHOOSES_ITSELF:
+            prefers = read_word(place / "energy_performance_preference")
+            governor = f"{governor} of {driver}" + (f", preferring {prefers}" if prefers else "")
+        if governor and governor not in found:
+            found.append(governor)
+    if found:
+        return tuple(found)
+    return Missing("no core reports a governor under /sys/devices/system/cpu, as in most virtual machines")
 
 
 def available_memory_bytes() -> int | Missing:
@@ -450,10 +442,3 @@ def available_memory_bytes() -> int | Missing:
         return Missing(f"this system reports no memory: {error}")
     allowed = cgroup.memory_left_bytes()
     return left if isinstance(allowed, Missing) else min(left, allowed)
-
-
-def _swap() -> int | Missing:
-    try:
-        return int(psutil.swap_memory().used)
-    except (OSError, RuntimeError) as error:
-        return Missing(f"this system reports no swap: {error}")

@@ -31,7 +31,8 @@ def split_group(text: str) -> tuple[str, ...]:
     counted = COUNTED_DEVICES.fullmatch(text)
     if counted is None:
         return tuple(text.split(BETWEEN))
-    count, kind = int(counted[1]), counted[2]
+    count = int(counted[1])
+    kind = counted[2]
     if kind in {"cpu", "gpu", "mps"}:  # the same processor each time; which `gpu` is, only the framework knows
         return (kind,) * count
     return tuple(f"{kind}:{number}" for number in range(count))
@@ -52,12 +53,15 @@ def spread_out(lane: Lane, machine: Machine) -> tuple[int, ...]:
     if not machine.nodes or counted is None or lane.row.spreads != "ranks":
         return ()
     threads = dict(lane.overrides).get("threads", "1")
-    left, counts, most = len(devices), [], 0
+    left = len(devices)
+    counts: list[int] = []
+    most = 0
     for room in rooms_of(machine, counted[2], int(threads) if threads.isdecimal() else 1):
         taken = min(left, room, most or room)
         if taken:
             counts.append(taken)
-        left, most = left - taken, most or taken
+        left -= taken
+        most = most or taken
     if left and any(node.ranks is not None for node in machine.nodes):
         there = sum(rooms_of(machine, counted[2]))
         raise UsageError(
@@ -93,7 +97,8 @@ def name_group(text: str, devices: tuple[Device, ...]) -> str:
 
 def refuse_group(lane: LaneFacts) -> None:
     """Refuse devices that a lane cannot join."""
-    devices, named = lane.devices, lane.group
+    devices = lane.devices
+    named = lane.group
     if not devices:
         return
     if not lane.row.spreads:
@@ -123,7 +128,8 @@ def split_processor(row: FrameworkRow, devices: tuple[Device, ...], cores: int) 
     """
     if not devices or devices[0].kind != "cpu" or not row.engine.splits_processor:
         return {}
-    flags, threads = os.environ.get("XLA_FLAGS", ""), os.environ.get("NPROC", "")
+    flags = os.environ.get("XLA_FLAGS", "")
+    threads = os.environ.get("NPROC", "")
     split = {"XLA_FLAGS": f"{flags} {XLA_DEVICES.format(len(devices))}".strip()}
     least = XLA_THREADS * len(devices)
     taken = int(threads) if threads.isdecimal() else cores
@@ -222,7 +228,8 @@ def refuse_sync(settings: Settings, lane: LaneFacts) -> None:
 
 def refuse_shared_threads(settings: Settings, lane: LaneFacts) -> None:
     """Refuse more threads than cores in all processes of a group."""
-    threads, cores = settings.threads, lane.machine.processor.cores_usable
+    threads = settings.threads
+    cores = lane.machine.processor.cores_usable
     if threads is None or not lane.devices or not lane.on_processor:
         return
     if lane.row.spreads == "ranks" and threads * lane.most_on_a_node > cores:
@@ -256,7 +263,8 @@ KEPT_MORE = 1.25
 # with PyTorch 2.11 each of three or four held 0.77 to 1.2 GiB so (bench/results/2026-11-27-h100-*.json).
 UNCOUNTED_BYTES = round(0.8 * 2**30)
 # An estimate may be this much too high: one from shapes, and one on a line through two batches (bench/memory.py).
-SHAPES_MAY_BE_OFF, LINE_MAY_BE_OFF = 0.15, 0.3
+SHAPES_MAY_BE_OFF = 0.15
+LINE_MAY_BE_OFF = 0.3
 ONE_PROCESS = {"tpu": "a TPU admits one process"}
 
 
@@ -266,7 +274,10 @@ def why_alone(ask: Ask, machine: Machine, devices: Sequence[Device]) -> str | No
         return "--alone asks for it"
     if not machine.system.startswith("Linux"):
         return "this system offers no way to stop a training with all that it started"
-    return next((ONE_PROCESS[device.kind] for device in devices if device.kind in ONE_PROCESS), None)
+    for device in devices:
+        if device.kind in ONE_PROCESS:
+            return ONE_PROCESS[device.kind]
+    return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,7 +301,7 @@ def expect_need(device: Device, held: Sequence[Need], known_bytes: int | Missing
     while it waits as those that are alive.
     """
     beside = [need.device_memory_bytes for need in held if need.device.name == device.name]
-    known = [each for each in beside if not isinstance(each, Missing)]
+    known = [held_bytes for held_bytes in beside if not isinstance(held_bytes, Missing)]
     on_device: int | Missing = max(known) if known else Missing("no heat on this device was seen")
     largest = max(need.memory_bytes for need in held)
     most = known_bytes if not isinstance(known_bytes, Missing) else round(largest * (KEPT_MORE if keeps else 1))
@@ -301,18 +312,18 @@ def expect_need(device: Device, held: Sequence[Need], known_bytes: int | Missing
 def why_no_room(need: Need, held: Sequence[Need], free_bytes: int | Missing) -> str | None:
     """Return why a heat does not fit next to those that are alive and `held` their memory, or None."""
     # One heat runs at a time: this one, or one of the others while this one waits.
-    grows = max((each.memory_bytes - each.waiting_bytes for each in held), default=0)
+    grows = max((other.memory_bytes - other.waiting_bytes for other in held), default=0)
     wanted = MEMORY_SPARE * max(need.memory_bytes, need.waiting_bytes + grows)
     if not isinstance(free_bytes, Missing) and wanted > free_bytes:
         return f"{wanted / 2**30:.1f} GiB more were needed, and {free_bytes / 2**30:.1f} GiB are free"
     device = need.device
     if device.kind == "cpu" or isinstance(device.memory_bytes, Missing):
         return None
-    beside = [each.device_memory_bytes for each in held if each.device.name == device.name]
+    beside = [other.device_memory_bytes for other in held if other.device.name == device.name]
     if not beside or isinstance(need.device_memory_bytes, Missing):
         return None
     uncounted = UNCOUNTED_BYTES * (1 + len(beside)) if device.kind == "cuda" else 0
-    counted = need.device_memory_bytes + sum(each for each in beside if not isinstance(each, Missing))
+    counted = need.device_memory_bytes + sum(held_bytes for held_bytes in beside if not isinstance(held_bytes, Missing))
     wanted = MEMORY_SPARE * (counted + uncounted)
     if wanted > device.memory_bytes:
         return f"{device.name} has {device.memory_bytes / 2**30:.1f} GiB, and together they need {wanted / 2**30:.1f}"
@@ -349,9 +360,8 @@ GROUP_TURNS_LEAST = 4
 TURNS_COMPARED = 8  # half of the noise of four turns' ratio is gone, for a fifth more time with the start
 TURNS_OVERHEAD_S = 2.5  # a first guess, as OVERHEAD_S: the processes of a round start side by side
 FORK_OVERHEAD_S = 0.7  # the same, where heats are forked from a process that has imported their framework
-FORK_TURNS = (
-    5  # a further turn of such a heat costs less than a further heat, and shows as much: half the time is timed
-)
+# A further turn of such a heat costs less than a further heat, and shows as much: half the time is timed.
+FORK_TURNS = 5
 TEMPLATES_S = 3.0  # until these processes have imported it: they start with the scout, which is forked from one
 POWER_LEAST_S = 5.0  # energy needs 2 s between the readings of turns, and turns of 0.25 s hold two readings or three
 SLACK = 0.97  # share of the budget left: a heat begins its last window before its time is up, and so runs a little over
@@ -444,7 +454,8 @@ def confirming_pace(pace: Pace, round_s: float, lanes: int, left_s: float, most:
     that leaves the usual number of rounds; and longer where the most rounds leave time.
     """
     start_s = max(0.0, round_s - lanes * pace.measure_s)
-    fewest_s, most_s = ((SLACK * left_s / rounds - start_s) / lanes for rounds in (most, HEATS_USUAL))
+    fewest_s = (SLACK * left_s / most - start_s) / lanes
+    most_s = (SLACK * left_s / HEATS_USUAL - start_s) / lanes
     wanted_s = min(max(start_s / lanes, fewest_s), most_s, MEASURE_MOST_S)
     measure_s = max(pace.measure_s, wanted_s)
     return replace(pace, measure_s=measure_s, window_s=TURN_S if pace.takes_turns else measure_s / WINDOWS_A_HEAT)

@@ -31,7 +31,7 @@ def parse_lane(text: str) -> Lane:
     parts = text.split("/")
     framework = DEFAULT_FRAMEWORK
     if parts[0] in all_frameworks():
-        framework, parts = parts[0], parts[1:]
+        framework = parts.pop(0)
     if not parts:
         return Lane(framework, None)
     named, settings = _split_device(parts[0])
@@ -41,11 +41,21 @@ def parse_lane(text: str) -> Lane:
             f"lane '{text}': '{named}' is neither a framework nor a device{_near(named, (*names, *DEVICE_EXAMPLES))}",
             f"frameworks: {', '.join(names)}; devices: {', '.join(DEVICE_EXAMPLES)}; {SYNTAX}",
         )
-    device = named
     # Each of cpu/best+fused, cpu/best/fused and cpu+best+fused says what was meant.
     words = [word for part in (*settings, *parts[1:]) for word in part.split("+")]
-    preset, overrides = _read_settings(text, words) if words else (AS_WRITTEN, ())
-    return Lane(framework, device, preset, overrides)
+    preset: Preset | None = None
+    overrides: dict[str, str] = {}
+    for word in words:
+        if word in PRESETS:
+            if preset is not None:
+                raise UsageError(f"lane '{text}': two presets, '{preset}' and '{word}'", "name one of them")
+            preset = next(literal for literal in PRESETS if literal == word)
+            continue
+        key, value = _read_setting(text, word)
+        if key in overrides:
+            raise UsageError(f"lane '{text}': {key} is set twice, '{overrides[key]}' and '{value}'", "keep one")
+        overrides[key] = value
+    return Lane(framework, named, preset or AS_WRITTEN, tuple(overrides.items()))
 
 
 def _split_device(part: str) -> tuple[str, list[str]]:
@@ -73,22 +83,6 @@ def _is_device(part: str) -> bool:
     return COUNTED_DEVICES.fullmatch(part) is not None or all(map(DEVICE_WORD.fullmatch, part.split(BETWEEN)))
 
 
-def _read_settings(text: str, words: Iterable[str]) -> tuple[Preset, Overrides]:
-    preset: Preset | None = None
-    overrides: dict[str, str] = {}
-    for word in words:
-        if word in PRESETS:
-            if preset is not None:
-                raise UsageError(f"lane '{text}': two presets, '{preset}' and '{word}'", "name one of them")
-            preset = next(literal for literal in PRESETS if literal == word)
-            continue
-        key, value = _read_setting(text, word)
-        if key in overrides:
-            raise UsageError(f"lane '{text}': {key} is set twice, '{overrides[key]}' and '{value}'", "keep one")
-        overrides[key] = value
-    return preset or AS_WRITTEN, tuple(overrides.items())
-
-
 def _read_setting(text: str, word: str) -> tuple[str, str]:
     found = find_setting(word)
     if found is None:
@@ -107,7 +101,7 @@ def _near(word: str, words: Iterable[str]) -> str:
     The value of a setting may stand alone where its name is missing: `cached` for `input=cached`.
     """
     known = list(words)
-    whole = [each for each in known if word and each.partition("=")[2] == word]
+    whole = [written for written in known if word and written.partition("=")[2] == word]
     near = whole or difflib.get_close_matches(word, known, n=1)
     return f"; did you mean {near[0]}?" if near else ""
 
@@ -117,15 +111,14 @@ def spread_lanes(lanes: list[Lane], ask: Ask) -> list[Lane]:
     wanted = ask.batches if ask.full is None else ask.full.batches
     batches: list[Overrides] = [(("batch", str(batch)),) for batch in wanted] or [()]
     rates: list[Overrides] = [(("lr", f"{rate:g}"),) for rate in (ask.full.learning_rates if ask.full else ())] or [()]
-    return [_with_overrides(lane, (*batch, *rate)) for lane in lanes for batch, rate in product(batches, rates)]
-
-
-def _with_overrides(lane: Lane, settings: Overrides) -> Lane:
-    named = {key for key, _ in lane.overrides}
-    for key, value in settings:
-        if key in named:
-            raise UsageError(f"--{key}: the lane {lane.device} names {key} itself", f"leave --{key} {value} or it out")
-    return replace(lane, overrides=(*lane.overrides, *settings))
+    spread: list[Lane] = []
+    for lane, batch, rate in product(lanes, batches, rates):
+        for key, value in (*batch, *rate):
+            if key in dict(lane.overrides):
+                says = f"--{key}: the lane {lane.device} names {key} itself"
+                raise UsageError(says, f"leave --{key} {value} or it out")
+        spread.append(replace(lane, overrides=(*lane.overrides, *batch, *rate)))
+    return spread
 
 
 # Which frameworks a race uses: those that its lanes name, else those that can run what is trained.
@@ -154,9 +147,13 @@ def default_framework(machine: Machine, subject: Subject) -> str:
     if subject.written_for is None:
         return DEFAULT_FRAMEWORK
     rows = frameworks_of(subject.written_for)
-    named = (row.name for row in rows if row.engine.name == os.environ.get("KERAS_BACKEND"))
-    installed = (row.name for row in rows if machine.framework(row.name))
-    return next(named, None) or next(installed, rows[0].name)
+    for row in rows:
+        if row.engine.name == os.environ.get("KERAS_BACKEND"):
+            return row.name
+    for row in rows:
+        if machine.framework(row.name):
+            return row.name
+    return rows[0].name
 
 
 def devices_to_race(framework: Framework) -> list[Device]:

@@ -73,18 +73,7 @@ def check_ask(ask: Ask) -> None:
             f"--profile is of a race, not of laptime {other}", "profile its lanes in a race: laptime race --profile"
         )
     check_label(ask.label)
-    _check_fleet(ask)
-    check_sensors(ask)
-
-
-def check_ranges(asked: object) -> None:
-    """Refuse figures of an ask, or of a part of it, that are out of range; the UsageError names the option."""
-    if (refusal := find_out_of_range(asked)) is not None:
-        raise UsageError(*refusal)
-
-
-def _check_fleet(ask: Ask) -> None:
-    """Refuse types of nodes without a cluster, and prices without types."""
+    # Types of nodes are those of a cluster, and prices are those of types.
     if ask.each is not None and ask.on is None:
         raise UsageError(f"--each {ask.each}: it is about the nodes of a cluster", "name one: --on ray")
     if ask.prices and ask.each is None and ask.tune is None:
@@ -94,6 +83,13 @@ def _check_fleet(ask: Ask) -> None:
     for price in ask.prices:
         if not (math.isfinite(price.per_hour) and price.per_hour >= 0):
             raise UsageError(f"--prices {price}: expected 0 or more", "such as small=0.10,big=1.20")
+    check_sensors(ask)
+
+
+def check_ranges(asked: object) -> None:
+    """Refuse figures of an ask, or of a part of it, that are out of range; the UsageError names the option."""
+    if (refusal := find_out_of_range(asked)) is not None:
+        raise UsageError(*refusal)
 
 
 def check_label(label: str | None, option: str = "--label") -> None:
@@ -112,11 +108,12 @@ def check_label(label: str | None, option: str = "--label") -> None:
 
 
 def check_sensors(ask: Ask) -> None:
-    """Refuse unknown instruments."""
-    unknown = [word for word in ask.sensors or () if word not in {*all_sensors(), "none"}]
-    if unknown or ("none" in (ask.sensors or ()) and len(ask.sensors or ()) > 1):
-        given, known = ",".join(ask.sensors or ()), ", ".join(all_sensors())
-        raise UsageError(f"--sensors {given}: expected none, or some of {known}", "leave it out to read all there are")
+    """Refuse unknown instruments, and `none` next to others."""
+    words = ask.sensors or ()
+    unknown = [word for word in words if word not in {*all_sensors(), "none"}]
+    if unknown or ("none" in words and len(words) > 1):
+        says = f"--sensors {','.join(words)}: expected none, or some of {', '.join(all_sensors())}"
+        raise UsageError(says, "leave it out to read all there are")
 
 
 def make_plan(
@@ -220,21 +217,17 @@ def plan_lane(lane: Lane, machine: Machine, subject: SubjectFacts) -> PlannedLan
         devices_of = [lane]
     else:
         devices_of = [replace(lane, device=device) for device in devices_on_nodes(lane.device, spread)]
-    devices = tuple(_find_device(each, view, machine) for each in devices_of)
-    device, where = devices[0], devices[0].name
+    devices = tuple(_find_device(lane_of, view, machine) for lane_of in devices_of)
+    device = devices[0]
+    where = device.name
     group: tuple[Device, ...] = ()
     if is_group(lane.device):
-        group, where = devices, name_group(lane.device or "", devices)
+        group = devices
+        where = name_group(lane.device or "", devices)
     facts = LaneFacts(row, device, machine, subject, group, where, spread)
     settings = fill_settings(lane, facts)
     name = name_lane(lane.framework, where, lane.preset, lane.overrides)
-    notes = (
-        *view.notes,
-        *_fallen_back(view, device),
-        *_left_out(lane, row, subject),
-        *_free_cores(lane, facts, settings),
-        *say_spread(spread),
-    )
+    notes = (*view.notes, *_list_notes(lane, view, facts, settings), *say_spread(spread))
     environment = environment_for(row, settings, device)
     environment |= split_processor(row, group, machine.processor.cores_usable)
     return PlannedLane(name, lane.framework, device, settings, environment, notes, devices=group, spread=spread)
@@ -246,7 +239,8 @@ def fill_settings(lane: Lane, facts: LaneFacts) -> Settings:
     for row in SETTINGS.values() if lane.preset != "as-written" else ():
         choose = row.fastest if lane.preset == "fastest" and row.fastest else row.best
         value = choose(facts)
-        settings = settings if value is None else with_values(settings, {row.main_field: value})
+        if value is not None:
+            settings = with_values(settings, {row.main_field: value})
     for name, text in lane.overrides:
         settings = with_values(settings, SETTINGS[name].fill(text, facts))
     settings = share_out(settings, facts)
@@ -273,7 +267,12 @@ def expect_environment(ask: Ask, framework: str) -> dict[str, str]:
     Presets are filled in by what the framework sees, which is not known yet.
     """
     row = find_framework(framework)
-    lane = next((each for each in map(parse_lane, ask.lanes) if each.framework == framework), Lane(framework, None))
+    lane = Lane(framework, None)
+    for text in ask.lanes:
+        named = parse_lane(text)
+        if named.framework == framework:
+            lane = named
+            break
     words = dict(lane.overrides)
     threads = int(words["threads"]) if words.get("threads", "").isdecimal() else None
     device = Device("cpu", "cpu" if lane.device in {None, "cpu"} else "cuda", "", usable=True)
@@ -292,33 +291,31 @@ def with_values(settings: Settings, values: dict[str, Any]) -> Settings:
     return replace(settings, **known, extra=settings.extra | extra)
 
 
-def _fallen_back(view: Framework, device: Device) -> tuple[str, ...]:
-    """Return a note if a build for cards sees no card and silently computes on the processor."""
-    meant = next((each.details["build"] for each in view.devices if not each.usable and "build" in each.details), None)
-    if device.kind != "cpu" or meant is None or any(each.usable and each.kind != "cpu" for each in view.devices):
-        return ()
-    return (f"this build is for {meant} and sees no card: it computes on the processor",)
-
-
-def _left_out(lane: Lane, row: FrameworkRow, subject: SubjectFacts) -> tuple[str, ...]:
-    """Return a note on what a preset leaves to the code of a step."""
-    if lane.preset == AS_WRITTEN or not (subject.gives_step and row.takes_steps):
-        return ()
-    told = "layout, optimizer and compilation are up to its code"
-    return (f"{lane.preset} of a step of your own sets threads, memory and input; {told}",)
-
-
-def _free_cores(lane: Lane, facts: LaneFacts, settings: Settings) -> tuple[str, ...]:
-    """Return a note if a preset leaves the cores to other processes that these fill."""
-    is_chosen = lane.preset != AS_WRITTEN and "threads" not in dict(lane.overrides)
-    if not is_chosen or settings.threads is None or settings.threads >= facts.cores:
-        return ()
-    taken, threads = facts.machine.cores_taken, f"{settings.threads} thread{'s' * (settings.threads != 1)}"
-    return (f"other processes took {taken} of {facts.cores} cores, so {lane.preset} computes with {threads}",)
+def _list_notes(lane: Lane, view: Framework, facts: LaneFacts, settings: Settings) -> list[str]:
+    notes: list[str] = []
+    # A build for cards that sees no card silently computes on the processor.
+    builds = [device.details["build"] for device in view.devices if not device.usable and "build" in device.details]
+    sees_card = any(device.usable and device.kind != "cpu" for device in view.devices)
+    if facts.on_processor and builds and not sees_card:
+        notes.append(f"this build is for {builds[0]} and sees no card: it computes on the processor")
+    if lane.preset == AS_WRITTEN:
+        return notes
+    if facts.subject.gives_step and lane.row.takes_steps:
+        notes.append(
+            f"{lane.preset} of a step of your own sets threads, memory and input; "
+            "layout, optimizer and compilation are up to its code"
+        )
+    threads = settings.threads
+    if "threads" not in dict(lane.overrides) and threads is not None and threads < facts.cores:
+        taken = facts.machine.cores_taken
+        computes = f"{lane.preset} computes with {threads} thread{'s' * (threads != 1)}"
+        notes.append(f"other processes took {taken} of {facts.cores} cores, so {computes}")
+    return notes
 
 
 def _view(machine: Machine, row: FrameworkRow) -> Framework:
-    name, view = row.name, machine.framework(row.name)
+    name = row.name
+    view = machine.framework(name)
     if view is None and row.switch:
         raise UsageError(f"the {name} back end is switched off", f"set {row.switch}=1 to switch it on")
     if view is None:
@@ -341,25 +338,21 @@ def _find_device(lane: Lane, view: Framework, machine: Machine) -> Device:
         return next(iter(cards), usable[0])
     wanted = lane.device if lane.device in {"cpu", "mps", "tpu"} or ":" in lane.device else f"{lane.device}:0"
     found = next((device for device in view.devices if device.name == wanted), None)
-    there = ", ".join(device.name for device in usable)
-    if found is None:
-        why = _why_absent(lane.device.partition(":")[0], view, machine)
-        says = f"device {lane.device} is not there for {lane.framework}: {why}"
-        raise UsageError(says, f"usable here: {there}")
-    if not found.usable:
-        raise UsageError(f"device {found.name} cannot be used: {found.reason}", f"usable here: {there}")
-    return found
-
-
-def _why_absent(kind: str, view: Framework, machine: Machine) -> str:
-    """Return why a framework has no such device. One that looked for its kind has reported a reason."""
+    if found is not None and found.usable:
+        return found
+    hint = f"usable here: {', '.join(device.name for device in usable)}"
+    if found is not None:
+        raise UsageError(f"device {found.name} cannot be used: {found.reason}", hint)
+    kind = lane.device.partition(":")[0]
     alike = [device for device in view.devices if device.kind == kind]
-    reason = next((device.reason for device in alike if not device.usable and device.reason), None)
-    if any(device.usable for device in alike) or reason is None:
-        reason = f"it sees {', '.join(each.name for each in alike) or SEES_NONE.get(kind, 'none')}"
+    reasons = [device.reason for device in alike if device.reason]
     if kind == "mps" and not machine.system.startswith("Darwin"):
-        return f"mps is of Apple computers, and this is {machine.system} on {machine.processor.architecture}"
-    return reason
+        why = f"mps is of Apple computers, and this is {machine.system} on {machine.processor.architecture}"
+    elif reasons and not any(device.usable for device in alike):
+        why = reasons[0]  # it has looked for this kind of device
+    else:
+        why = f"it sees {', '.join(device.name for device in alike) or SEES_NONE.get(kind, 'none')}"
+    raise UsageError(f"device {lane.device} is not there for {lane.framework}: {why}", hint)
 
 
 def check_question(plan: Plan, command: str) -> None:
@@ -374,16 +367,13 @@ def check_question(plan: Plan, command: str) -> None:
 def find_refused(plan: Plan, command: str) -> tuple[str, str] | None:
     """Return why a lane on one device is nothing for `laptime train` or `laptime infer`, and a hint."""
     for lane in plan.lanes:
-        refused = why_not_for(command, lane, plan.subject) or next(
-            (
-                row.refused_for[command]
-                for row in SETTINGS.values()
-                if command in row.refused_for and row.values_of(lane.settings) != row.values_of(Settings())
-            ),
-            None,
-        )
+        refused = why_not_for(command, lane, plan.subject)
         if refused is not None:
             return f"{lane.name} {refused[0]}", refused[1]
+        for row in SETTINGS.values():
+            if command in row.refused_for and row.values_of(lane.settings) != row.values_of(Settings()):
+                why, hint = row.refused_for[command]
+                return f"{lane.name} {why}", hint
     return None
 
 
@@ -398,7 +388,9 @@ HIDING_VARIABLES = {"CUDA_VISIBLE_DEVICES": "", "HIP_VISIBLE_DEVICES": "", "JAX_
 def plan_script(ask: Ask, machine: Machine, subject: Subject) -> Plan:
     """Return the plan of a race of one script."""
     check_ask(ask)
-    _check_options(ask)
+    for row, _ in given_options("race", ask):
+        if row.only_for == "trainings":
+            raise UsageError(f"{row.option} is of trainings that laptime builds, and {DECIDES_ITSELF}", "leave it out")
     devices = find_devices(machine)
     planned = tuple(plan_script_lane(lane, devices, machine) for lane in spread_variants(ask, devices))
     refuse_twice(planned)
@@ -422,23 +414,23 @@ def find_devices(machine: Machine) -> tuple[Device, ...]:
     for device in usable:
         if device.kind != "cpu":
             cards.setdefault(device.name, device)
-    return (processor, *(_as_script_sees(card) for card in cards.values() or _list_driven(machine)))
-
-
-def _as_script_sees(card: Device) -> Device:
-    """Return a card with what any script may have there: whether its own packages can do it shows once it runs."""
-    return replace(card, features=tuple(dict.fromkeys((*card.features, *OF_SCRIPTS, "bf16"))))
-
-
-def _list_driven(machine: Machine) -> list[Device]:
-    """Return the whole cards of NVIDIA that the driver can use, in its order."""
-    driven = [card for card in machine.cards if card.maker == "NVIDIA" and card.parent is None and card.computes]
-    return [
-        Device(f"cuda:{number}", "cuda", str(card.name), usable=True, memory_bytes=card.memory_bytes,
-               details={DRIVEN: card.uuid})
-        for number, card in enumerate(each for each in driven if each.reason is None)
-        if isinstance(card.uuid, str)
-    ]  # fmt: skip
+    if not cards:
+        # The whole cards that the driver can use, in its order
+        driven = [card for card in machine.cards if card.maker == "NVIDIA" and card.parent is None and card.computes]
+        for number, card in enumerate([card for card in driven if card.reason is None]):
+            if isinstance(card.uuid, str):
+                name = f"cuda:{number}"
+                details = {DRIVEN: card.uuid}
+                memory_bytes = card.memory_bytes
+                cards[name] = Device(
+                    name, "cuda", str(card.name), usable=True, memory_bytes=memory_bytes, details=details
+                )
+    # Whether the script's own packages can do all of this there shows once it runs.
+    can = (*OF_SCRIPTS, "bf16")
+    return (
+        processor,
+        *(replace(device, features=tuple(dict.fromkeys((*device.features, *can)))) for device in cards.values()),
+    )
 
 
 def spread_variants(ask: Ask, devices: Sequence[Device]) -> list[Lane]:
@@ -456,12 +448,20 @@ def spread_variants(ask: Ask, devices: Sequence[Device]) -> list[Lane]:
 
 
 def plan_script_lane(lane: Lane, devices: Sequence[Device], machine: Machine) -> PlannedLane:
-    device = _find_script_device(lane, devices)
+    if lane.device in {None, GPU}:
+        found = [device for device in devices if device.kind != "cpu"]
+    else:
+        found = [device for device in devices if device.name in {lane.device, f"{lane.device}:0"}]
+    if not found:
+        there = ", ".join(device.name for device in devices)
+        raise UsageError(f"device {lane.device} is not there", f"a script can be raced on: {there}")
+    device = found[0]
     facts = LaneFacts(SCRIPT_ROW, device, machine, SubjectFacts(None))
     settings = Settings(preset=lane.preset)
     if lane.preset != AS_WRITTEN:
-        kept = SETTINGS["malloc"].best(facts)
-        settings = settings if kept is None else with_values(settings, {"malloc": kept})
+        malloc = SETTINGS["malloc"].best(facts)
+        if malloc is not None:
+            settings = with_values(settings, {"malloc": malloc})
     for name, text in lane.overrides:
         if not SETTINGS[name].can_be_outside(text):
             rows = [row for row in SETTINGS.values() if row.outside and row.name != "input"]
@@ -483,32 +483,13 @@ def plan_script_lane(lane: Lane, devices: Sequence[Device], machine: Machine) ->
 def show_device(device: Device, devices: Sequence[Device]) -> dict[str, str]:
     """Return the variables by which a script sees this device alone."""
     if device.kind == "cpu":
-        if any(each.kind == "mps" for each in devices):
+        if any(other.kind == "mps" for other in devices):
             raise UsageError("cpu: a GPU of an Apple computer cannot be hidden from a script", "race it on mps alone")
         return dict(HIDING_VARIABLES)
     number = int(device.name.partition(":")[2] or 0)
     if DRIVEN in device.details:
         return {"CUDA_VISIBLE_DEVICES": device.details[DRIVEN]}
     if device.kind == "cuda":
-        seen = [each for each in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if each]
-        return {"CUDA_VISIBLE_DEVICES": seen[number] if number < len(seen) else str(number)}
+        visible = [name for name in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if name]
+        return {"CUDA_VISIBLE_DEVICES": visible[number] if number < len(visible) else str(number)}
     return {"ZE_AFFINITY_MASK": str(number)} if device.kind == "xpu" else {}
-
-
-def _find_script_device(lane: Lane, devices: Sequence[Device]) -> Device:
-    if lane.device in {None, GPU}:
-        found = next((device for device in devices if device.kind != "cpu"), None)
-    else:
-        named = (lane.device, f"{lane.device}:0")
-        found = next((device for device in devices if device.name in named), None)
-    if found is None:
-        there = ", ".join(device.name for device in devices)
-        raise UsageError(f"device {lane.device} is not there", f"a script can be raced on: {there}")
-    return found
-
-
-def _check_options(ask: Ask) -> None:
-    """Refuse what only a training that laptime builds can have."""
-    for row, _ in given_options("race", ask):
-        if row.only_for == "trainings":
-            raise UsageError(f"{row.option} is of trainings that laptime builds, and {DECIDES_ITSELF}", "leave it out")

@@ -45,21 +45,23 @@ def refuse_framework(lane: LaneFacts) -> None:
 def refuse_kind(row: FrameworkRow, own: OwnTraining, name: str) -> None:
     """Refuse a user's training on a framework that cannot run what its function returns."""
     can_run = row.runs_steps if own.kind == "step" else row.family == own.kind
-    if own.kind != "other" and not can_run:
-        returns, instead = RETURNED_BY_TRAINING.get(own.kind) or ("a step function", _lanes_of_steps())
-        raise UsageError(f"{row.name} cannot run {name}: its function returns {returns}", f"race it on {instead}")
-
-
-def _lanes_of_steps() -> str:
-    """Return the lanes that run a step function: those that take any, and those of a framework's own."""
-    rows = [row for row in all_frameworks().values() if row.runs_steps]
-    any_steps, own = ([f"{row.name}/cpu" for row in rows if row.is_opaque == opaque] for opaque in (True, False))
-    return ", or on ".join([*any_steps, f"{' or '.join(own)} if it is theirs"])
+    if own.kind == "other" or can_run:
+        return
+    if own.kind in RETURNED_BY_TRAINING:
+        returns, instead = RETURNED_BY_TRAINING[own.kind]
+    else:
+        returns = "a step function"
+        able = [other for other in all_frameworks().values() if other.runs_steps]
+        take_any = [f"{other.name}/cpu" for other in able if other.is_opaque]
+        take_theirs = [f"{other.name}/cpu" for other in able if not other.is_opaque]
+        instead = ", or on ".join([*take_any, f"{' or '.join(take_theirs)} if it is theirs"])
+    raise UsageError(f"{row.name} cannot run {name}: its function returns {returns}", f"race it on {instead}")
 
 
 def refuse_training(lane: LaneFacts) -> None:
     """Refuse a user's training on a lane that cannot run it."""
-    own, name = lane.subject.own, lane.subject.name
+    own = lane.subject.own
+    name = lane.subject.name
     if own is None:
         return
     refuse_kind(lane.row, own, name)
@@ -73,7 +75,8 @@ def refuse_training(lane: LaneFacts) -> None:
 
 def refuse_feature(field: str, settings: Settings, lane: LaneFacts) -> None:
     """Refuse a precision, execution, layout or optimizer that this device does not have."""
-    value, device = settings.value_of(field), lane.device
+    value = settings.value_of(field)
+    device = lane.device
     if value in PLAIN_VALUES:
         return
     if lane.row.is_opaque or (lane.subject.gives_step and value != "tf32"):
@@ -109,7 +112,8 @@ def refuse_optimizer(settings: Settings, lane: LaneFacts) -> None:
 
 def refuse_threads(settings: Settings, lane: LaneFacts) -> None:
     """Refuse more threads than cores. XLA's pool has one thread per usable core, so refuse any other number there."""
-    threads, processor = settings.threads, lane.machine.processor
+    threads = settings.threads
+    processor = lane.machine.processor
     if threads is None:
         return
     if lane.row.engine.sizes_own_threads and lane.on_processor and threads != processor.cores_usable:
@@ -129,7 +133,8 @@ def refuse_malloc(settings: Settings, lane: LaneFacts) -> None:
 
 
 def refuse_input(settings: Settings, lane: LaneFacts) -> None:
-    kind, workload = settings.input, lane.workload
+    kind = settings.input
+    workload = lane.workload
     if kind == "copy" and lane.on_processor:
         raise UsageError(
             "input=copy: on a processor batches are where they are used, and nothing is copied",
@@ -161,7 +166,10 @@ def refuse_input(settings: Settings, lane: LaneFacts) -> None:
 
 def refuse_workers(settings: Settings, lane: LaneFacts) -> None:
     """Refuse loader processes where there is nothing to load."""
-    workers, kind, workload, own = settings.workers, settings.input, lane.workload, lane.subject.own
+    workers = settings.workers
+    kind = settings.input
+    workload = lane.workload
+    own = lane.subject.own
     if workers is None or kind == "fast":
         return
     if workload is not None and lane.row.runs_own_code and not workload.reads_files:
@@ -187,7 +195,8 @@ def refuse_workers(settings: Settings, lane: LaneFacts) -> None:
 
 def refuse_prefetch(settings: Settings, lane: LaneFacts) -> None:
     """Refuse to set what worker processes prepare where no DataLoader of the user's own has any."""
-    prefetch, own = settings.value_of("prefetch"), lane.subject.own
+    prefetch = settings.value_of("prefetch")
+    own = lane.subject.own
     if prefetch is None:
         return
     if lane.framework == SCRIPT:
@@ -250,7 +259,8 @@ def refuse_rate(settings: Settings, lane: LaneFacts) -> None:
 
 def refuse_items(settings: Settings, lane: LaneFacts) -> None:
     """Refuse a number of items where laptime makes none, and one with which a class would have no item."""
-    items, workload = settings.value_of("items"), lane.workload
+    items = settings.value_of("items")
+    workload = lane.workload
     if items is None:
         return
     if workload is None:
@@ -264,7 +274,8 @@ def refuse_items(settings: Settings, lane: LaneFacts) -> None:
 
 def refuse_augment(settings: Settings, lane: LaneFacts) -> None:
     """Refuse to say where images are turned if laptime's loader does not turn them."""
-    where, workload = settings.value_of("augment"), lane.workload
+    where = settings.value_of("augment")
+    workload = lane.workload
     if where is None:
         return
     if workload is None or not workload.turned:
@@ -292,11 +303,10 @@ def refuse_steps_at_once(settings: Settings, lane: LaneFacts) -> None:
 def refuse_denormals(settings: Settings, lane: LaneFacts) -> None:
     if settings.denormals != "flush":
         return
-    framework, device = lane.framework, lane.device
+    framework = lane.framework
     if not lane.on_processor:
-        raise UsageError(
-            f"denormals=flush is a switch of processors, and {framework}/{device.name} is none", "leave it out"
-        )
+        where = f"{framework}/{lane.device.name}"
+        raise UsageError(f"denormals=flush is a switch of processors, and {where} is none", "leave it out")
     if lane.row.engine.denormals == "always flushed":
         raise UsageError(f"denormals=flush: {framework} already treats denormal numbers as 0", "leave it out")
     if lane.row.engine.denormals != "switch":
@@ -343,14 +353,15 @@ def refuse_reads(settings: Settings, lane: LaneFacts) -> None:
 
 def why_not_for(command: str, lane: PlannedLane, subject: Subject) -> tuple[str, str] | None:
     """Return why `train` or `infer` cannot run a lane, and a hint: it runs single steps only, or trains nothing."""
-    row, kind = lane.row, lane.settings.input
-    takes_step, is_own = row.takes_steps_only or subject.gives_step, subject.file is not None
+    row = lane.row
+    kind = lane.settings.input
+    takes_step = row.takes_steps_only or subject.gives_step
     if takes_step and command == "train":
         says = "is of a step function, which is timed, and not trained whole, in this version"
         return says, "laptime race takes it"
     if takes_step:
         return "takes steps of your own, and a step gives no answers", "leave its lanes out"
-    if command == "infer" and is_own and row.family == "keras":
+    if command == "infer" and subject.file is not None and row.family == "keras":
         says = "cannot be asked; of trainings of your own only torch lanes answer so far"
         return says, "leave the Keras lanes out"
     if kind in NO_TRAINING:

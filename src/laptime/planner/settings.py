@@ -37,7 +37,7 @@ def fastest_execution(lane: LaneFacts) -> str | None:
     if lane.on_processor or lane.subject.gives_step or on_tensorflow:
         return None
     wanted = ("compile",) if lane.workload is None or lane.devices else ("graph", "compile")
-    return next((each for each in wanted if each in lane.device.features), None)
+    return next((literal for literal in wanted if literal in lane.device.features), None)
 
 
 def best_layout(lane: LaneFacts) -> str | None:
@@ -93,7 +93,8 @@ def cudnn_to_try(lane: LaneFacts) -> tuple[str, ...]:
 
 def threads_to_try(lane: LaneFacts) -> tuple[str, ...]:
     """Return all cores, half of them, a quarter of them, and one; without what the framework takes on its own."""
-    cores, usual = lane.cores, lane.device.details.get("threads", "")
+    cores = lane.cores
+    usual = lane.device.details.get("threads", "")
     counts = sorted({1, cores // 4 or 1, cores // 2 or 1, cores, lane.free_cores} if lane.on_processor else ())
     return tuple(str(count) for count in counts if str(count) != usual)
 
@@ -217,7 +218,8 @@ def refuse_batch(settings: Settings, lane: LaneFacts) -> None:
     """
     if lane.workload is not None or settings.batch is None or lane.framework == SCRIPT:
         return
-    text, own = str(settings.batch), lane.subject.own
+    text = str(settings.batch)
+    own = lane.subject.own
     _refuse_other_lanes(text, lane)
     why = None if own is None else own.batches.why_not(settings.batch)
     if why is not None:
@@ -654,15 +656,16 @@ def settings_on(framework: str, kind: str) -> tuple[str, ...]:
     return tuple(row.name for row in SETTINGS.values() if kind in row.applied.get(framework, ()))
 
 
-def with_settings(seen: Framework) -> Framework:
+def with_settings(framework: Framework) -> Framework:
     """Return a framework whose usable devices name these settings among their features."""
-    devices = (
-        replace(device, features=tuple(dict.fromkeys((*device.features, *settings_on(seen.name, device.kind)))))
-        if device.usable
-        else device
-        for device in seen.devices
-    )
-    return replace(seen, devices=tuple(devices))
+    devices: list[Device] = []
+    for device in framework.devices:
+        if device.usable:
+            features = dict.fromkeys((*device.features, *settings_on(framework.name, device.kind)))
+            devices.append(replace(device, features=tuple(features)))
+        else:
+            devices.append(device)
+    return replace(framework, devices=tuple(devices))
 
 
 def list_settings() -> str:

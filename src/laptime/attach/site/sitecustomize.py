@@ -3,20 +3,15 @@
 It holds for Python 3.8 and later, and may not fail: whatever happens, the script runs.
 """
 
+import os
 import sys
-
-
-def _here():
-    import os
-
-    return os.path.dirname(os.path.abspath(__file__))
 
 
 def _run_hidden(here):
     """Run the sitecustomize that Python would have found, under its own name."""
     from importlib.machinery import PathFinder
 
-    spec = PathFinder.find_spec("sitecustomize", [each for each in sys.path if each != here])
+    spec = PathFinder.find_spec("sitecustomize", [folder for folder in sys.path if folder != here])
     if spec is None or spec.loader is None:
         return
     from importlib.util import module_from_spec  # it takes milliseconds
@@ -28,8 +23,6 @@ def _run_hidden(here):
 
 def _bring_in(here):
     """Import the agent from the folder above, without laptime: it may not be installed here."""
-    import os
-
     address = os.environ.get("LAPTIME_WATCH")
     if not address or "_laptime_attach" in sys.modules:
         return
@@ -43,7 +36,7 @@ def _bring_in(here):
     agent.greet()
 
 
-_folder = _here()
+_folder = os.path.dirname(os.path.abspath(__file__))
 if _folder in sys.path:
     sys.path.remove(_folder)
 try:  # noqa: SIM105  contextlib takes time to import

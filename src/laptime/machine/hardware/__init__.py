@@ -25,7 +25,8 @@ FLAGS = ("halved_sums", "doubled_fp32")
 TEXT_KEYS = (*NEEDED, "capability", "released", "vector", "host", "price_provider", "price_date", "price_note")
 NEAREST = 3
 LARGEST_FACT = 1e12
-DEVICES_FILE, EFFICIENCIES_FILE = (Path(__file__).with_name(name) for name in ("devices.toml", "efficiencies.toml"))
+DEVICES_FILE = Path(__file__).with_name("devices.toml")
+EFFICIENCIES_FILE = Path(__file__).with_name("efficiencies.toml")
 
 
 @cache
@@ -67,24 +68,22 @@ def find_device(word: str, devices: Sequence[KnownDevice]) -> KnownDevice:
 def match_label(label: str, devices: Sequence[KnownDevice]) -> KnownDevice | None:
     """Return the known device of this short name, name or alias, such as a driver's `NVIDIA GeForce RTX 3090`."""
     wanted = bare_name(label)
-    named = next(
-        (device for device in devices if wanted in map(bare_name, (device.short, device.name, *device.aliases))), None
-    )
-    return named or next(
-        (device for device in devices if device.kind == "cpu" and _is_within(device.name, label)), None
-    )
-
-
-def _is_within(name: str, label: str) -> bool:
-    """Whether a processor says of itself that it is this one: it adds marks, `CPU` and its clock."""
-    model = bare_name(name.partition("(")[0]).split()
-    return len(model) > 1 and set(model) <= set(bare_name(label).split())
+    for device in devices:
+        if wanted in map(bare_name, (device.short, device.name, *device.aliases)):
+            return device
+    # A processor adds marks, `CPU` and its clock to its name.
+    words = set(wanted.split())
+    for device in devices:
+        model = bare_name(device.name.partition("(")[0]).split()
+        if device.kind == "cpu" and len(model) > 1 and set(model) <= words:
+            return device
+    return None
 
 
 def bare_name(word: str) -> str:
     """Return a name without what only some write: the maker, the family, marks and case."""
     words = re.findall("[a-z0-9]+", word.lower())
-    return " ".join(each for each in words if each not in {"nvidia", "geforce", "tesla", "quadro", "amd", "intel", "r"})
+    return " ".join(part for part in words if part not in {"nvidia", "geforce", "tesla", "quadro", "amd", "intel", "r"})
 
 
 def _read(text: str, place: str) -> tuple[KnownDevice, ...]:
@@ -110,23 +109,20 @@ def _as_device(row: dict[str, Any], place: str) -> KnownDevice:
     if unknown := sorted(set(row) - set(DEVICE_KEYS)):
         raise UsageError(f"{place}: {name} has an unknown key {unknown[0]}", f"keys: {', '.join(DEVICE_KEYS)}")
     for key, value in row.items():
-        _check_value(key, value, f"{place}: {key} of {name}")
+        where = f"{place}: {key} of {name}"
+        if key in LISTED_KEYS:
+            if not isinstance(value, list) or not all(isinstance(text, str) for text in value):
+                raise UsageError(f"{where}: expected a list of texts", 'such as ["RTX 3090"]')
+        elif key in FLAGS:
+            if not isinstance(value, bool):
+                raise UsageError(f"{where}: expected true or false", f"such as {key} = true")
+        elif key in TEXT_KEYS:
+            if not isinstance(value, str):
+                raise UsageError(f"{where}: expected a text", f'such as {key} = "..."')
+        elif isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= LARGEST_FACT:
+            says = f"{where}: expected a number above 0 and up to {LARGEST_FACT:g}"
+            raise UsageError(says, "leave the key out where it is not known")
     if row["kind"] not in get_args(DeviceKind):
         raise UsageError(f"{place}: kind of {name} is {row['kind']}", f"expected {', '.join(get_args(DeviceKind))}")
     given: dict[str, Any] = {key: tuple(value) if key in LISTED_KEYS else value for key, value in row.items()}
     return KnownDevice(**given)
-
-
-def _check_value(key: str, value: Any, where: str) -> None:
-    if key in LISTED_KEYS:
-        if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
-            raise UsageError(f"{where}: expected a list of texts", 'such as ["RTX 3090"]')
-    elif key in FLAGS:
-        if not isinstance(value, bool):
-            raise UsageError(f"{where}: expected true or false", f"such as {key} = true")
-    elif key in TEXT_KEYS:
-        if not isinstance(value, str):
-            raise UsageError(f"{where}: expected a text", f'such as {key} = "..."')
-    elif isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= LARGEST_FACT:
-        says = f"{where}: expected a number above 0 and up to {LARGEST_FACT:g}"
-        raise UsageError(says, "leave the key out where it is not known")

@@ -34,11 +34,13 @@ class AmdCard:
 
 def list_amd_cards(sys: Path = Path("/sys")) -> tuple[AmdCard, ...]:
     """Return the cards that amdgpu drives, in the order of their addresses."""
-    folders = {
-        _bus_of(place / "device"): place / "device"
-        for place in (sys / "class" / "drm").glob("card*")
-        if re.fullmatch(r"card\d+", place.name) and read_word(place / "device" / "vendor") == VENDOR
-    }
+    folders: dict[str, Path] = {}
+    for place in (sys / "class" / "drm").glob("card*"):
+        folder = place / "device"
+        if re.fullmatch(r"card\d+", place.name) and read_word(folder / "vendor") == VENDOR:
+            words = dict(line.split("=", 1) for line in read_word(folder / "uevent").splitlines() if "=" in line)
+            bus = words.get("PCI_SLOT_NAME", folder.resolve().name).lower()  # domain:bus:device.function
+            folders[bus] = folder
     return tuple(
         AmdCard(
             bus,
@@ -50,15 +52,12 @@ def list_amd_cards(sys: Path = Path("/sys")) -> tuple[AmdCard, ...]:
     )
 
 
-def _bus_of(folder: Path) -> str:
-    """Return the PCI address as domain:bus:device.function in lower case."""
-    words = dict(line.split("=", 1) for line in read_word(folder / "uevent").splitlines() if "=" in line)
-    return words.get("PCI_SLOT_NAME", folder.resolve().name).lower()
-
-
 def describe_amd_cards(sys: Path = Path("/sys")) -> tuple[Card, ...]:
     """Return the cards that amdgpu drives. Only AMD's own tools (rocm-smi) report which processes use them."""
-    driver = read_word(sys / "module" / "amdgpu" / "version") or _kernel(sys)
+    driver: str | Missing = read_word(sys / "module" / "amdgpu" / "version")
+    if not driver:  # it is part of the kernel
+        release = read_word(sys.parent / "proc" / "sys" / "kernel" / "osrelease")
+        driver = f"of Linux {release}" if release else AMDGPU_TELLS_NOT
     return tuple(_describe(card, driver) for card in list_amd_cards(sys))
 
 
@@ -88,12 +87,6 @@ def _describe(card: AmdCard, driver: str | Missing) -> Card:
     )
 
 
-def _kernel(sys: Path) -> str | Missing:
-    """Return the kernel's version for a driver that is part of the kernel."""
-    release = read_word(sys.parent / "proc" / "sys" / "kernel" / "osrelease")
-    return f"of Linux {release}" if release else AMDGPU_TELLS_NOT
-
-
 @dataclass(frozen=True, slots=True)
 class _CardFile:
     """One channel and its file."""
@@ -111,7 +104,8 @@ class AmdSensor:
     period_s = 0.25
 
     def __init__(self, bus: str | None = None, sys: Path = Path("/sys")) -> None:
-        self._bus, self._sys = bus, sys
+        self._bus = bus
+        self._sys = sys
         self._shown: list[tuple[OpenFile, float]] = []
 
     def probe(self) -> Missing | None:
@@ -120,16 +114,22 @@ class AmdSensor:
         return Missing(NO_AMD_CARD if self._bus is None else f"no card of AMD with the driver amdgpu is at {self._bus}")
 
     def open(self, _pid: int) -> Opened:
-        channels, absent = [], []
+        channels: list[Channel] = []
+        absent: list[tuple[Channel, Missing]] = []
         for card in self._cards():
             for figure in _figures_of(card.folder):
                 channel = Channel(card.bus, figure.name, figure.unit)
-                file = _open(figure)
-                if isinstance(file, Missing):
-                    absent.append((channel, file))
-                else:
-                    channels.append(channel)
-                    self._shown.append((file, figure.scale))
+                try:
+                    file = OpenFile(figure.place)
+                except OSError as error:
+                    absent.append((channel, Missing(f"{figure.place}: {error.strerror}")))
+                    continue
+                if _ask(file, figure.scale) is None:
+                    file.close()
+                    absent.append((channel, Missing(f"{figure.place} does not tell it")))
+                    continue
+                channels.append(channel)
+                self._shown.append((file, figure.scale))
         return Opened(tuple(channels), tuple(absent))
 
     def read(self) -> tuple[float | None, ...]:
@@ -166,17 +166,6 @@ def _figures_of(folder: Path) -> list[_CardFile]:
         _CardFile("power_instant_mw", "mW", monitor / "power1_input", 1e-3),
         _CardFile("temperature_c", "C", monitor / edge, 1e-3),
     ]
-
-
-def _open(figure: _CardFile) -> OpenFile | Missing:
-    try:
-        file = OpenFile(figure.place)
-    except OSError as error:
-        return Missing(f"{figure.place}: {error.strerror}")
-    if _ask(file, figure.scale) is None:
-        file.close()
-        return Missing(f"{figure.place} does not tell it")
-    return file
 
 
 def _ask(file: OpenFile, scale: float) -> float | None:

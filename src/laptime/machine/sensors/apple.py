@@ -20,7 +20,8 @@ IOREG = Path("/usr/sbin/ioreg")
 QUESTION = ("-r", "-d", "1", "-w", "0", "-c", "IOAccelerator")
 IOREG_PATIENCE_S = 5.0
 APPLE_GPU = "apple-gpu"
-BUSY_CHANNEL, MEMORY_CHANNEL = Channel(APPLE_GPU, "busy_percent", "%"), Channel(APPLE_GPU, "memory_used_bytes", "bytes")
+BUSY_CHANNEL = Channel(APPLE_GPU, "busy_percent", "%")
+MEMORY_CHANNEL = Channel(APPLE_GPU, "memory_used_bytes", "bytes")
 IOREG_WORDS = {BUSY_CHANNEL: "Device Utilization %", MEMORY_CHANNEL: "In use system memory"}
 ROOT_ONLY = Missing("only root may ask for it here (powermetrics)")
 ON_CHIP = Missing("it is part of the chip, on no such link")
@@ -44,23 +45,23 @@ class AppleSensor:
         if not self._ioreg.exists():
             return Missing(f"{self._ioreg} is not there: this is no Mac")
         try:
-            told = self._ask()
+            figures = self._ask()
         except SensorError as error:
             return Missing(error.says)
-        return (
-            None if any(word in told for word in IOREG_WORDS.values()) else Missing("ioreg shows no graphics processor")
-        )
+        if any(word in figures for word in IOREG_WORDS.values()):
+            return None
+        return Missing("ioreg shows no graphics processor")
 
     def open(self, _pid: int) -> Opened:
-        told = self._ask()
-        shown = {channel: word for channel, word in IOREG_WORDS.items() if word in told}
+        figures = self._ask()
+        shown = {channel: word for channel, word in IOREG_WORDS.items() if word in figures}
         self._words = tuple(shown.values())
         silent = [(channel, Missing("ioreg does not tell it")) for channel in IOREG_WORDS if channel not in shown]
         return Opened(tuple(shown), (*silent, *ABSENT_FOR_USERS))
 
     def read(self) -> tuple[float | None, ...]:
-        told = self._ask()
-        return tuple(told.get(word) for word in self._words)
+        figures = self._ask()
+        return tuple(figures.get(word) for word in self._words)
 
     def close(self) -> None:
         """Nothing is held."""
@@ -77,12 +78,13 @@ def describe_apple_cards(ioreg: Path = IOREG) -> tuple[Card, ...] | Missing:
         text = _ask_ioreg(ioreg)
     except SensorError as error:
         return Missing(error.says)
-    told = read_statistics(text)
-    if not told:
+    figures = read_statistics(text)
+    if not figures:
         return Missing("ioreg shows no graphics processor")
     name = re.search(r'"model"\s*=\s*<?"([^"]+)"', text)
-    silent, used = Missing("ioreg does not tell it"), told.get(IOREG_WORDS[MEMORY_CHANNEL])
-    busy = told.get(IOREG_WORDS[BUSY_CHANNEL])
+    silent = Missing("ioreg does not tell it")
+    used = figures.get(IOREG_WORDS[MEMORY_CHANNEL])
+    busy = figures.get(IOREG_WORDS[BUSY_CHANNEL])
     card = card_with(
         silent,
         name=silent if name is None else name[1],

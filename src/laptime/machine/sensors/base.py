@@ -45,7 +45,8 @@ class PendingAnswer(Generic[T]):
     """A question to a driver, asked in a thread: drivers may hang, and must not hold up laptime."""
 
     def __init__(self, what: str, ask: Callable[[], T]) -> None:
-        self._what, self._answers = what, SimpleQueue[T | Missing]()
+        self._what = what
+        self._answers = SimpleQueue[T | Missing]()
         Thread(target=self._run, args=(ask,), name=f"asking {what}", daemon=True).start()
 
     def answer(self, patience_s: float) -> T | Missing:
@@ -81,9 +82,11 @@ class OpenFile:
     def __init__(self, path: Path | str) -> None:
         self._fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         try:
-            self._pieces, offset = 0, 0
+            self._pieces = 0
+            offset = 0
             while piece := os.pread(self._fd, FIRST_READ_BYTES, offset):
-                self._pieces, offset = self._pieces + 1, offset + len(piece)
+                self._pieces += 1
+                offset += len(piece)
         except OSError:
             os.close(self._fd)
             raise

@@ -69,8 +69,14 @@ def memory_left_bytes(root: Path = ROOT, proc: Path = PROC) -> int | Missing:
 
     Files that were read stay in memory, and the kernel frees them when it needs room: they are not in use.
     """
-    counted = [(limit, _memory_used(folder)) for folder, limit in _memory_limits(root, proc).items()]
-    left = [limit - used for limit, used in counted if used is not None]
+    left: list[int] = []
+    for folder, limit in _memory_limits(root, proc).items():
+        for name in ("memory.current", "memory.usage_in_bytes"):
+            words = _words(folder / name)
+            if words and words[0].isdigit():
+                cache_bytes = read_cache_bytes(" ".join(read_lines(folder / "memory.stat"))) or 0
+                left.append(limit - max(0, int(words[0]) - cache_bytes))
+                break
     return max(0, min(left)) if left else Missing("no control group limits memory and counts it")
 
 
@@ -122,10 +128,10 @@ def read_cache_bytes(text: str) -> int | None:
     Version 1 reports a group's own share, and the sum with its subgroups as "total".
     """
     words = text.split()
-    told = dict(zip(words[::2], words[1::2], strict=False))
+    figures = dict(zip(words[::2], words[1::2], strict=False))
     for names in (("total_active_file", "total_inactive_file"), ("active_file", "inactive_file")):
-        if all(told.get(name, "").isdigit() for name in names):
-            return sum(int(told[name]) for name in names)
+        if all(figures.get(name, "").isdigit() for name in names):
+            return sum(int(figures[name]) for name in names)
     return None
 
 
@@ -136,7 +142,8 @@ def _tightest_quota(root: Path, proc: Path) -> _Quota | None:
         if len(words) == 2 and words[0] != "max":
             found.append(_Quota(int(words[0]) / int(words[1]), group.folder, group.path))
     for group in _groups(root, "cpu", proc):
-        quota, period = _words(group.folder / "cpu.cfs_quota_us"), _words(group.folder / "cpu.cfs_period_us")
+        quota = _words(group.folder / "cpu.cfs_quota_us")
+        period = _words(group.folder / "cpu.cfs_period_us")
         if quota and period and int(quota[0]) > 0:
             found.append(_Quota(int(quota[0]) / int(period[0]), group.folder, group.path))
     return min(found, key=lambda quota: quota.cores, default=None)
@@ -146,20 +153,12 @@ def _memory_limits(root: Path, proc: Path) -> dict[Path, int]:
     """Return the limit of each group that has one, by the group's folder."""
     places = [group.folder / "memory.max" for group in _groups(root, "", proc)]
     places += [group.folder / "memory.limit_in_bytes" for group in _groups(root, "memory", proc)]
-    told = {place.parent: _words(place) for place in places}
+    words_of = {place.parent: _words(place) for place in places}
     return {
         folder: int(words[0])
-        for folder, words in told.items()
+        for folder, words in words_of.items()
         if words and words[0].isdigit() and int(words[0]) < NO_LIMIT_BYTES
     }
-
-
-def _memory_used(folder: Path) -> int | None:
-    for name in ("memory.current", "memory.usage_in_bytes"):
-        words = _words(folder / name)
-        if words and words[0].isdigit():
-            return max(0, int(words[0]) - (read_cache_bytes(" ".join(read_lines(folder / "memory.stat"))) or 0))
-    return None
 
 
 def _memory_files(root: Path, proc: Path, unified: str, separate: str) -> list[Path]:

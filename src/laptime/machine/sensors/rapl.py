@@ -36,7 +36,8 @@ class RaplSensor:
         return reasons[0] if reasons else Missing(NO_RAPL)
 
     def open(self, _pid: int) -> Opened:
-        channels, absent = [], []
+        channels: list[Channel] = []
+        absent: list[tuple[Channel, Missing]] = []
         for device, zone in find_zones(self._sys).items():
             channel = Channel(device, "energy_j", "J", "counter")
             reason = _why_not(zone)
@@ -74,20 +75,17 @@ class _Meter:
             now_uj = int(self._file.read())
         except (OSError, ValueError):
             return None
-        self._sum_uj += self._grown(now_uj)
+        grown_uj = now_uj - self._last_uj
+        if grown_uj < 0:
+            # Past a wrap-around; a jump of half a range or more is a reset.
+            grown_uj += self._range_uj
+            grown_uj = grown_uj if 0 <= 2 * grown_uj < self._range_uj else 0
+        self._sum_uj += grown_uj
         self._last_uj = now_uj
         return self._sum_uj / 1e6
 
     def close(self) -> None:
         self._file.close()
-
-    def _grown(self, now_uj: int) -> int:
-        """Return the growth, past a wrap-around if needed. A jump of half a range or more is a reset: 0."""
-        grown = now_uj - self._last_uj
-        if grown >= 0:
-            return grown
-        wrapped = grown + self._range_uj
-        return wrapped if 0 <= 2 * wrapped < self._range_uj else 0
 
 
 def find_zones(sys: Path) -> dict[str, Path]:

@@ -45,7 +45,9 @@ class FileSource:
         otherwise: str = "",
     ) -> None:
         self._places = [places] if isinstance(places, Path) else list(places)
-        self._channels, self._parse, self._otherwise = tuple(channels), parse, otherwise
+        self._channels = tuple(channels)
+        self._parse = parse
+        self._otherwise = otherwise
         self._file: OpenFile | None = None
         self._shown: list[int] = []
         self._most: list[float] = []
@@ -69,7 +71,14 @@ class FileSource:
             figures = self._parse(self._file.read())
         except (OSError, ValueError, IndexError):
             return [None] * len(self._shown)
-        return [self._risen(number, figures[number]) for number in self._shown]
+        shown: list[float | None] = []
+        for number in self._shown:
+            figure = figures[number]
+            # The kernel's counters fall, by a tick, when a core goes on- or offline.
+            if figure is not None and self._channels[number].kind != "gauge":
+                figure = self._most[number] = max(self._most[number], figure)
+            shown.append(figure)
+        return shown
 
     def close(self) -> None:
         if self._file is not None:
@@ -95,13 +104,6 @@ class FileSource:
             reason = self._otherwise or f"{place} does not tell it"
         return reason, [None] * len(self._channels)
 
-    def _risen(self, number: int, figure: float | None) -> float | None:
-        """Keep a counter from falling: the kernel's counters do, by a tick, when a core goes on- or offline."""
-        if figure is None or self._channels[number].kind == "gauge":
-            return figure
-        self._most[number] = max(self._most[number], figure)
-        return self._most[number]
-
 
 class ManyFilesSource:
     """One figure from the numbers in many files of /sys; a file that has gone is left out."""
@@ -113,7 +115,10 @@ class ManyFilesSource:
         join: Callable[[list[int]], float],
         otherwise: str,
     ) -> None:
-        self._find, self._channels, self._join, self._otherwise = find, channels, join, otherwise
+        self._find = find
+        self._channels = channels
+        self._join = join
+        self._otherwise = otherwise
         self._files: list[OpenFile] = []
 
     def open(self, _pid: int) -> Opened:
@@ -152,7 +157,8 @@ def quick_source(proc: Path) -> FileSource:
 def slow_sources(proc: Path, sys: Path) -> tuple[FileSource | ManyFilesSource, ...]:
     """Return the sources that change slowly, or that the kernel adds up over all cores for each reading."""
     groups = sys / "fs" / "cgroup"
-    used, held = cgroup.memory_used_files(groups, proc), cgroup.memory_stat_files(groups, proc)
+    used = cgroup.memory_used_files(groups, proc)
+    held = cgroup.memory_stat_files(groups, proc)
     return (
         FileSource(proc / "meminfo", MEMORY_CHANNELS, read_meminfo),
         FileSource(used, GROUP_USED, lambda data: [int(data)], "no control group counts memory here"),
@@ -180,7 +186,9 @@ def read_stat(data: bytes) -> Figures:
 
 
 def read_meminfo(data: bytes) -> Figures:
-    available, swap, free = (_find_kb(data, word) for word in (b"\nMemAvailable:", b"\nSwapTotal:", b"\nSwapFree:"))
+    available = _find_kb(data, b"\nMemAvailable:")
+    swap = _find_kb(data, b"\nSwapTotal:")
+    free = _find_kb(data, b"\nSwapFree:")
     return [
         None if available is None else available * 1024,
         None if swap is None or free is None else (swap - free) * 1024,
@@ -223,7 +231,7 @@ def mean_frequency(sys: Path = Path("/sys")) -> float | Missing:
 def temperature(sys: Path) -> ManyFilesSource:
     """Return the source of the temperature of the processor's hottest place."""
     reason = "no sensor of the processor's temperature is under /sys/class/hwmon or thermal, as in virtual machines"
-    return ManyFilesSource(lambda: _monitors(sys) or _zones(sys), TEMPERATURE, lambda mc: max(mc) / 1e3, reason)
+    return ManyFilesSource(lambda: _find_temperatures(sys), TEMPERATURE, lambda mc: max(mc) / 1e3, reason)
 
 
 def _cores(sys: Path) -> list[Path]:
@@ -231,7 +239,8 @@ def _cores(sys: Path) -> list[Path]:
     return found[:: -(-len(found) // CORES_MOST) or 1]
 
 
-def _monitors(sys: Path) -> list[Path]:
+def _find_temperatures(sys: Path) -> list[Path]:
+    """Return the files of the processor's monitors; where there is none, those of thermal zones."""
     inputs = [
         place
         for monitor in sorted((sys / "class" / "hwmon").glob("hwmon*"))
@@ -243,10 +252,8 @@ def _monitors(sys: Path) -> list[Path]:
         whole = [place for place in inputs if labels[place].startswith(word)]
         if whole:
             return whole
-    return inputs
-
-
-def _zones(sys: Path) -> list[Path]:
+    if inputs:
+        return inputs
     zones = sorted((sys / "class" / "thermal").glob("thermal_zone*"))
     return [zone / "temp" for zone in zones if read_word(zone / "type").startswith(ZONES)]
 

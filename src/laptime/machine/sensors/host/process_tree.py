@@ -32,7 +32,9 @@ TREE_LOOK_NS = 1_000_000_000
 MEMBERS_MOST = 256
 # A thread's list takes about 10 us: one reading reads at most this many.
 THREADS_A_LOOK = 64
-STAT_BYTES, STATM_BYTES, LOAD_BYTES = 1024, 256, 128
+STAT_BYTES = 1024
+STATM_BYTES = 256
+LOAD_BYTES = 128
 PARENT = 1  # the field after the state
 
 
@@ -43,8 +45,11 @@ class RestTimer:
     """
 
     def __init__(self, clock: SensorClock, least_ns: int, rest: int = PART_REST) -> None:
-        self._clock, self._least_ns, self._rest = clock, least_ns, rest
-        self._began_ns, self._rest_ns = 0, -1
+        self._clock = clock
+        self._least_ns = least_ns
+        self._rest = rest
+        self._began_ns = 0
+        self._rest_ns = -1
 
     def is_due(self) -> bool:
         return not 0 <= self._clock() - self._began_ns < self._rest_ns
@@ -61,7 +66,8 @@ class Member:
     __slots__ = ("_stat", "_statm", "parent", "pid")
 
     def __init__(self, proc: str, pid: int, parent: Member | None) -> None:
-        self.pid, self.parent = pid, parent
+        self.pid = pid
+        self.parent = parent
         self._stat = os.open(f"{proc}/{pid}/stat", os.O_RDONLY | os.O_CLOEXEC)
         try:
             self._statm = os.open(f"{proc}/{pid}/statm", os.O_RDONLY | os.O_CLOEXEC)
@@ -89,7 +95,8 @@ class ProcessTree:
     """The living members, parents before their children. A process whose parent ended stays a member."""
 
     def __init__(self, proc: Path, clock: SensorClock, least_ns: int = TREE_LOOK_NS, rest: int = PART_REST) -> None:
-        self._proc, self._rest_timer = str(proc), RestTimer(clock, least_ns, rest)
+        self._proc = str(proc)
+        self._rest_timer = RestTimer(clock, least_ns, rest)
         self._has_lists = True
         self._load: int | None = None
         self._newest: bytes | None = None
@@ -100,11 +107,24 @@ class ProcessTree:
 
     def open(self, pid: int) -> None:
         """Start with this process; `missing` is the reason where that is not possible."""
-        self.missing = self._begin(pid)
-        if self.missing is None:
-            self._newest = self._newest_process()
-            collections.deque(self._find_children(), maxlen=0)
-            self._rest_timer.took(0)
+        try:
+            self.members = [Member(self._proc, pid, None)]
+        except FileNotFoundError:
+            self.missing = Missing(f"process {pid} is not there")
+            return
+        except OSError as error:
+            self.missing = Missing(f"process {pid} cannot be watched: {error.strerror}")
+            return
+        self.missing = None
+        try:
+            self._children_of(pid, str(pid))
+        except OSError:
+            self._has_lists = False
+        with contextlib.suppress(OSError):
+            self._load = os.open(f"{self._proc}/loadavg", os.O_RDONLY | os.O_CLOEXEC)
+        self._newest = self._newest_process()
+        collections.deque(self._find_children(), maxlen=0)
+        self._rest_timer.took(0)
 
     def look(self) -> None:
         """Find new processes, if it is time and there can be any; many threads take several looks."""
@@ -115,7 +135,9 @@ class ProcessTree:
             if newest is not None and newest == self._newest:
                 self._rest_timer.took(0)
                 return
-            self._newest, self._walk, self._spent_ns = newest, self._find_children(), 0
+            self._newest = newest
+            self._walk = self._find_children()
+            self._spent_ns = 0
         before_ns = time.thread_time_ns()
         looked_at = sum(1 for _ in islice(self._walk, THREADS_A_LOOK))
         self._spent_ns += time.thread_time_ns() - before_ns
@@ -145,25 +167,11 @@ class ProcessTree:
     def close(self) -> None:
         for member in self.members:
             member.close()
-        self.members, self._walk = [], None
+        self.members = []
+        self._walk = None
         if self._load is not None:
             os.close(self._load)
             self._load = None
-
-    def _begin(self, pid: int) -> Missing | None:
-        try:
-            self.members = [Member(self._proc, pid, None)]
-        except FileNotFoundError:
-            return Missing(f"process {pid} is not there")
-        except OSError as error:
-            return Missing(f"process {pid} cannot be watched: {error.strerror}")
-        try:
-            self._children_of(pid, str(pid))
-        except OSError:
-            self._has_lists = False
-        with contextlib.suppress(OSError):
-            self._load = os.open(f"{self._proc}/loadavg", os.O_RDONLY | os.O_CLOEXEC)
-        return None
 
     def _newest_process(self) -> bytes | None:
         """Return the newest process or thread number; it changes when a process is started. Some systems report 0."""
@@ -243,8 +251,14 @@ TREE = (
     Channel("heat", "threads", "threads"),
 )
 # Fields of /proc/PID/stat, counted from the state.
-STATE, MINOR, MINOR_TAKEN, MAJOR, MAJOR_TAKEN, THREADS = 0, 7, 8, 9, 10, 17
-TIME_COLUMNS, TAKEN_COLUMNS = slice(11, 15), slice(13, 15)
+STATE = 0
+MINOR = 7
+MINOR_TAKEN = 8
+MAJOR = 9
+MAJOR_TAKEN = 10
+TIME_COLUMNS = slice(11, 15)
+TAKEN_COLUMNS = slice(13, 15)
+THREADS = 17
 # A thread's file takes about 10 us to read. The threads that compute are among the first of a process.
 THREADS_MOST = 64
 WAITED = 1  # of three numbers: time on a core, time ready without a core, and how often
@@ -288,27 +302,22 @@ class TreeCounter(Generic[M]):
     def _settle(self, shown: Mapping[M, ProcessCounts]) -> None:
         owed: dict[M | None, list[Counts]] = {}
         for member, last in self._last.items():
-            if member not in shown:
-                owed.setdefault(_heir(member, shown), []).append(last.total)
+            if member in shown:
+                continue
+            heir = member.parent
+            while heir is not None and heir not in shown:
+                heir = heir.parent
+            owed.setdefault(heir, []).append(last.total)
+        nothing = (0.0,) * len(self._kept)
         for heir, debts in owed.items():
-            grown = self._grown(heir, shown)
-            short = (max(0.0, sum(debt) - each) for debt, each in zip(zip(*debts, strict=True), grown, strict=True))
-            self._kept = tuple(kept + each for kept, each in zip(self._kept, short, strict=True))
-
-    def _grown(self, heir: M | None, shown: Mapping[M, ProcessCounts]) -> Counts:
-        """Return what an heir has taken over since it was last read; 0 for no heir."""
-        if heir is None:
-            return (0.0,) * len(self._kept)
-        now = shown[heir].taken
-        before = self._last[heir].taken if heir in self._last else (0.0,) * len(now)
-        return tuple(after - earlier for after, earlier in zip(now, before, strict=True))
-
-
-def _heir(member: M, shown: Mapping[M, ProcessCounts]) -> M | None:
-    heir = member.parent
-    while heir is not None and heir not in shown:
-        heir = heir.parent
-    return heir
+            grown: Counts = nothing  # what the heir has taken over since it was last read
+            if heir is not None:
+                before = self._last[heir].taken if heir in self._last else nothing
+                grown = tuple(now - earlier for now, earlier in zip(shown[heir].taken, before, strict=True))
+            totals = map(sum, zip(*debts, strict=True))
+            self._kept = tuple(
+                kept + max(0.0, total - taken) for kept, total, taken in zip(self._kept, totals, grown, strict=True)
+            )
 
 
 class TreeUsage:
@@ -344,7 +353,8 @@ class TreeUsage:
 
     def _read_members(self) -> tuple[dict[Member, ProcessCounts], int, list[int]]:
         shown: dict[Member, ProcessCounts] = {}
-        pages, threads = 0, []
+        pages = 0
+        threads: list[int] = []
         for member in self._tree.members:
             try:
                 fields = member.read_stat()
@@ -352,7 +362,8 @@ class TreeUsage:
             except (OSError, ValueError, IndexError):
                 continue
             taken_ticks = sum(map(int, fields[TAKEN_COLUMNS]))
-            minor_taken, major_taken = int(fields[MINOR_TAKEN]), int(fields[MAJOR_TAKEN])
+            minor_taken = int(fields[MINOR_TAKEN])
+            major_taken = int(fields[MAJOR_TAKEN])
             total = (
                 sum(map(int, fields[TIME_COLUMNS])),
                 int(fields[MINOR]) + minor_taken,
@@ -368,24 +379,25 @@ class CoreWait:
     """How long the threads of the tree were ready to run without a core; threads that ended stay counted."""
 
     def __init__(self, tree: ProcessTree, proc: Path) -> None:
-        self._tree, self._proc = tree, str(proc)
+        self._tree = tree
+        self._proc = str(proc)
         self._alive: dict[str, int] = {}
         self._ended_ns = 0
 
     def read_s(self) -> float | None:
         """Return the seconds so far; None where this kernel does not count them (CONFIG_SCHED_INFO)."""
-        seen: dict[str, int] = {}
+        alive: dict[str, int] = {}
         for member in self._tree.members:
-            for thread in self._tree.threads_of(member)[: THREADS_MOST - len(seen)]:
+            for thread in self._tree.threads_of(member)[: THREADS_MOST - len(alive)]:
                 try:
-                    seen[thread] = int(read_once(f"{self._proc}/{member.pid}/task/{thread}/schedstat").split()[WAITED])
+                    alive[thread] = int(read_once(f"{self._proc}/{member.pid}/task/{thread}/schedstat").split()[WAITED])
                 except (OSError, ValueError, IndexError):
                     continue
-        if not seen and not self._alive:
+        if not alive and not self._alive:
             return None
-        self._ended_ns += sum(last for thread, last in self._alive.items() if seen.get(thread, -1) < last)
-        self._alive = seen
-        return (sum(seen.values()) + self._ended_ns) / 1e9
+        self._ended_ns += sum(last for thread, last in self._alive.items() if alive.get(thread, -1) < last)
+        self._alive = alive
+        return (sum(alive.values()) + self._ended_ns) / 1e9
 
 
 # The machine and the heat's processes as psutil reports them, where there is no /proc: macOS.
@@ -418,7 +430,13 @@ class PortableMachine:
         return Opened(MACHINE_CHANNELS, LINUX_ONLY)
 
     def read(self) -> Figures:
-        return [_or_nothing(ask) for ask in ASKED]
+        figures: list[float | None] = []
+        for ask in ASKED:
+            try:
+                figures.append(ask())
+            except (OSError, RuntimeError, psutil.Error):
+                figures.append(None)
+        return figures
 
     def close(self) -> None:
         """Nothing is held."""
@@ -444,11 +462,14 @@ class PortableTree:
         if self._root is None:
             return ()
         self._find_children(self._root)
-        shown, resident, threads = {}, 0, 0
+        shown: dict[_TreeMember, ProcessCounts] = {}
+        resident = 0
+        threads = 0
         for process, kin in list(self._members.items()):
             try:
                 with process.oneshot():
-                    times, held = process.cpu_times(), process.memory_info().rss
+                    times = process.cpu_times()
+                    held = process.memory_info().rss
                     threads += process.num_threads()
             except psutil.Error:
                 del self._members[process]
@@ -460,7 +481,8 @@ class PortableTree:
         return *self._counter.add_up(shown), resident, len(shown), threads
 
     def close(self) -> None:
-        self._root, self._members = None, {}
+        self._root = None
+        self._members = {}
 
     def _find_children(self, root: psutil.Process) -> None:
         with contextlib.suppress(psutil.Error):
@@ -486,10 +508,3 @@ ASKED: tuple[Callable[[], float], ...] = (
     lambda: psutil.virtual_memory().available,
     lambda: psutil.swap_memory().used,
 )
-
-
-def _or_nothing(ask: Callable[[], float]) -> float | None:
-    try:
-        return ask()
-    except (OSError, RuntimeError, psutil.Error):
-        return None

@@ -36,7 +36,8 @@ class RateLimited:
     """A source that is read when it is due; in between its figures are None. Without channels it is never read."""
 
     def __init__(self, source: ChannelSource, clock: SensorClock, least_ns: int = 0) -> None:
-        self._source, self._timer = source, RestTimer(clock, least_ns)
+        self._source = source
+        self._timer = RestTimer(clock, least_ns)
         self._nothing: Figures = ()
 
     def open(self, pid: int) -> Opened:
@@ -63,10 +64,10 @@ class SourceGroup:
         self._sources = sources
 
     def open(self, pid: int) -> Opened:
-        opened = [source.open(pid) for source in self._sources]
+        parts = [source.open(pid) for source in self._sources]
         return Opened(
-            tuple(channel for each in opened for channel in each.channels),
-            tuple(pair for each in opened for pair in each.absent),
+            tuple(channel for part in parts for channel in part.channels),
+            tuple(pair for part in parts for pair in part.absent),
         )
 
     def read(self) -> Figures:
@@ -90,8 +91,11 @@ class HostSensor:
     def __init__(
         self, proc: Path = Path("/proc"), sys: Path = Path("/sys"), clock: SensorClock = time.monotonic_ns
     ) -> None:
-        self._proc, self._sys, self._clock = proc, sys, clock
-        self._tree, self._sources = ProcessTree(proc, clock), SourceGroup()
+        self._proc = proc
+        self._sys = sys
+        self._clock = clock
+        self._tree = ProcessTree(proc, clock)
+        self._sources = SourceGroup()
 
     def probe(self) -> Missing | None:
         if self._has_proc():
@@ -99,14 +103,22 @@ class HostSensor:
         return process_tree.probe()
 
     def open(self, pid: int) -> Opened:
+        proc = self._proc
+        sys = self._sys
+        clock = self._clock
         if self._has_proc():
-            self._tree = ProcessTree(self._proc, self._clock)
+            self._tree = ProcessTree(proc, clock)
             self._tree.open(pid)
-            self._sources = self._sources_of_proc()
+            self._sources = SourceGroup(
+                machine.quick_source(proc),
+                RateLimited(TreeUsage(self._tree), clock),
+                RateLimited(SourceGroup(*machine.slow_sources(proc, sys)), clock, SLOW_SOURCE_NS),
+                RateLimited(SourceGroup(machine.frequency(sys), machine.temperature(sys)), clock, SLOW_SOURCE_NS),
+            )
         else:
             self._sources = SourceGroup(
-                RateLimited(process_tree.PortableMachine(), self._clock),
-                RateLimited(process_tree.PortableTree(), self._clock, SLOW_SOURCE_NS),
+                RateLimited(process_tree.PortableMachine(), clock),
+                RateLimited(process_tree.PortableTree(), clock, SLOW_SOURCE_NS),
             )
         return self._sources.open(pid)
 
@@ -121,15 +133,6 @@ class HostSensor:
     def _has_proc(self) -> bool:
         return os.access(self._proc / "stat", os.R_OK)
 
-    def _sources_of_proc(self) -> SourceGroup:
-        proc, sys, clock = self._proc, self._sys, self._clock
-        return SourceGroup(
-            machine.quick_source(proc),
-            RateLimited(TreeUsage(self._tree), clock),
-            RateLimited(SourceGroup(*machine.slow_sources(proc, sys)), clock, SLOW_SOURCE_NS),
-            RateLimited(SourceGroup(machine.frequency(sys), machine.temperature(sys)), clock, SLOW_SOURCE_NS),
-        )
-
 
 # What happened on our cores while a window was open: the heat's own work, and that of all other processes.
 #
@@ -141,7 +144,10 @@ class HostSensor:
 
 # After a look for new processes of 1 ms, the next is 20 ms later: the parent must not disturb what it watches.
 LOOK_REST = 20
-IDLE_COLUMN, IO_WAIT_COLUMN, GUEST_COLUMN = 3, 4, 8  # columns of /proc/stat; the first two include the time of guests
+# Columns of /proc/stat, whose first two include the time of guests.
+IDLE_COLUMN = 3
+IO_WAIT_COLUMN = 4
+GUEST_COLUMN = 8
 NO_TREE = Missing("the processor time of the heat's processes cannot be read")
 NO_QUOTA_COUNT = Missing("no control group counts processor time here")
 NO_THROTTLING = Missing("no control group counts throttling here")
@@ -180,14 +186,16 @@ class NoiseReader:
         cores: frozenset[int] | None = None,
         clock: SensorClock = time.monotonic_ns,
     ) -> None:
-        self._proc, self._groups, self._clock = proc, groups, clock
+        self._proc = proc
+        self._clock = clock
         self._cores = allowed_cores() if cores is None else cores
         quota = cgroup.quota_cores(groups, proc)
         self.owns_cores = isinstance(quota, Missing) or quota >= len(self._cores)
         self._read_tree: Callable[[], float | Missing] = lambda: NO_TREE
         self._read_waited: Callable[[], float | Missing] = lambda: NO_WAIT
         self._tree: ProcessTree | None = None
-        self._throttling, self._quota = throttling_source(groups, proc), quota_source(groups, proc)
+        self._throttling = throttling_source(groups, proc)
+        self._quota = quota_source(groups, proc)
 
     def probe(self) -> Missing | None:
         return None if self._has_proc() else process_tree.probe()
@@ -204,7 +212,8 @@ class NoiseReader:
             return
         tree = self._tree = ProcessTree(self._proc, self._clock, 0, LOOK_REST)
         tree.open(pid)
-        usage, core_wait = TreeUsage(tree), CoreWait(tree, self._proc)
+        usage = TreeUsage(tree)
+        core_wait = CoreWait(tree, self._proc)
         self._read_tree = lambda: _first(usage.read(), NO_TREE)
         self._read_waited = lambda: OWN_CORES if self.owns_cores else _or_missing(core_wait.read_s(), NO_WAIT)
 
@@ -235,7 +244,8 @@ class NoiseReader:
         self._tree = None
         self._throttling.close()
         self._quota.close()
-        self._read_tree, self._read_waited = lambda: NO_TREE, lambda: NO_WAIT
+        self._read_tree = lambda: NO_TREE
+        self._read_waited = lambda: NO_WAIT
 
     def _has_proc(self) -> bool:
         return os.access(self._proc / "stat", os.R_OK)
@@ -248,8 +258,8 @@ class NoiseReader:
         if not self._has_proc():
             return process_tree.busy_s(), Missing("no /proc reports how long cores waited for a disk")
         lines = (self._proc / "stat").read_text().split("\nintr")[0].splitlines()
-        told = {name: [int(column) for column in columns] for name, *columns in map(str.split, lines)}
-        ours = [told[name] for name in (f"cpu{core}" for core in self._cores) if name in told] or [told["cpu"]]
+        spent = {name: [int(column) for column in columns] for name, *columns in map(str.split, lines)}
+        ours = [spent[name] for name in (f"cpu{core}" for core in self._cores) if name in spent] or [spent["cpu"]]
         busy = sum(sum(columns[:IDLE_COLUMN]) + sum(columns[IO_WAIT_COLUMN + 1 : GUEST_COLUMN]) for columns in ours)
         return busy * TICK_S, sum(columns[IO_WAIT_COLUMN] for columns in ours) * TICK_S
 

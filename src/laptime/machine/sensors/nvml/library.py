@@ -21,7 +21,9 @@ from laptime.model.machine import normal_bus, plain_uuid
 from laptime.model.process import Channel, ChannelKind
 from laptime.model.quantities import Missing
 
-NOT_SUPPORTED, NO_PERMISSION, NO_FUNCTION = 3, 4, 13
+NOT_SUPPORTED = 3
+NO_PERMISSION = 4
+NO_FUNCTION = 13
 LOST_CODES = {15, 16, 28}  # off the bus, needs a reset, removed
 SHUT = {
     2: "this NVML does not know how to be opened by this nvidia-ml-py",
@@ -94,7 +96,10 @@ def find_cards(nvml: Any) -> tuple[tuple[DriverCard, ...], tuple[UnreadableCard,
     unseen: list[UnreadableCard] = []
     for number in range(nvml.nvmlDeviceGetCount()):
         try:
-            card = _look_at(nvml, nvml.nvmlDeviceGetHandleByIndex(number))
+            handle = nvml.nvmlDeviceGetHandleByIndex(number)
+            bus = normal_bus(decoded(nvml.nvmlDeviceGetPciInfo(handle).busId))
+            uuid = decoded(nvml.nvmlDeviceGetUUID(handle))
+            card = DriverCard(handle, uuid, bus, _ask_capability(nvml, handle))
         except nvml.NVMLError as error:
             unseen.append(UnreadableCard(f"NVML's card {number}", why_missing(error)))
         else:
@@ -108,31 +113,26 @@ def find_named_cards(
     """Return the cards named by UUID or bus, in the order of the names; an instance has no bus of its own."""
     chosen: list[DriverCard] = []
     unseen: list[UnreadableCard] = []
-    here = ", ".join(each.uuid for each in cards) or "none"
+    here = ", ".join(card.uuid for card in cards) or "none"
     for name in named:
-        card = next((each for each in cards if _is_named(each, name)), None)
-        if card is None:
+        matching = [
+            card
+            for card in cards
+            if (card.parent is None and normal_bus(card.bus) == normal_bus(name))
+            or plain_uuid(card.uuid) == plain_uuid(name)
+        ]
+        if not matching:
             unseen.append(UnreadableCard(name, Missing(f"no card {name} is here; those that are: {here}")))
-        elif card not in chosen:
-            chosen.append(card)
+        elif matching[0] not in chosen:
+            chosen.append(matching[0])
     return tuple(chosen), tuple(unseen)
 
 
 def no_card(unseen: tuple[UnreadableCard, ...]) -> Missing:
     """Return why there is no card to read."""
     if unseen:
-        return Missing("; ".join(f"{each.name}: {each.reason.missing}" for each in unseen))
+        return Missing("; ".join(f"{card.name}: {card.reason.missing}" for card in unseen))
     return Missing("the NVIDIA driver is here, but it shows no card")
-
-
-def _is_named(card: DriverCard, name: str) -> bool:
-    by_bus = card.parent is None and normal_bus(card.bus) == normal_bus(name)
-    return by_bus or plain_uuid(card.uuid) == plain_uuid(name)
-
-
-def _look_at(nvml: Any, handle: Any) -> DriverCard:
-    bus = normal_bus(decoded(nvml.nvmlDeviceGetPciInfo(handle).busId))
-    return DriverCard(handle, decoded(nvml.nvmlDeviceGetUUID(handle)), bus, _ask_capability(nvml, handle))
 
 
 def _ask_capability(nvml: Any, handle: Any) -> tuple[int, int] | None:
@@ -158,9 +158,9 @@ def _instances(nvml: Any, card: DriverCard) -> Iterator[DriverCard]:
             continue
 
 
-def decoded(told: Any) -> str:
+def decoded(text: Any) -> str:
     """Older versions of nvidia-ml-py return bytes."""
-    return told.decode(errors="replace") if isinstance(told, bytes) else str(told)
+    return text.decode(errors="replace") if isinstance(text, bytes) else str(text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,32 +174,28 @@ class CardMemory:
 def ask_memory(nvml: Any, handle: Any) -> CardMemory:
     """Return a card's memory. Older drivers count their own reserve (0.6 GB on an H200) as used; newer ones do not."""
     try:
-        told = nvml.nvmlDeviceGetMemoryInfo(handle, version=nvml.nvmlMemory_v2)
+        memory = nvml.nvmlDeviceGetMemoryInfo(handle, version=nvml.nvmlMemory_v2)
     except nvml.NVMLError as error:
         if error.value not in {NO_FUNCTION, NOT_SUPPORTED}:
             raise
-        told = nvml.nvmlDeviceGetMemoryInfo(handle)
-    return CardMemory(int(told.used), int(told.total))
+        memory = nvml.nvmlDeviceGetMemoryInfo(handle)
+    return CardMemory(int(memory.used), int(memory.total))
 
 
 def list_processes(nvml: Any, handle: Any) -> dict[int, int | None]:
     """Return the memory of each process on a card; a process that computes and draws is in both of NVML's lists."""
-    held: dict[int, int | None] = {}
-    for each in [*nvml.nvmlDeviceGetComputeRunningProcesses_v3(handle), *_drawing(nvml, handle)]:
-        told = None if each.usedGpuMemory is None else int(each.usedGpuMemory)
-        before = held.get(int(each.pid))
-        held[int(each.pid)] = told if before is None else max(before, told or 0)
-    return held
-
-
-def _drawing(nvml: Any, handle: Any) -> list[Any]:
-    """Cards that only compute have no such list."""
+    processes = list(nvml.nvmlDeviceGetComputeRunningProcesses_v3(handle))
     try:
-        return list(nvml.nvmlDeviceGetGraphicsRunningProcesses_v3(handle))
+        processes += nvml.nvmlDeviceGetGraphicsRunningProcesses_v3(handle)
     except nvml.NVMLError as error:
-        if error.value != NOT_SUPPORTED:
+        if error.value != NOT_SUPPORTED:  # cards that only compute have no such list
             raise
-        return []
+    held: dict[int, int | None] = {}
+    for process in processes:
+        size = None if process.usedGpuMemory is None else int(process.usedGpuMemory)
+        before = held.get(int(process.pid))
+        held[int(process.pid)] = size if before is None else max(before, size or 0)
+    return held
 
 
 # What the sensors read of a card: one row per question, each answered by one call of NVML.
@@ -214,10 +210,13 @@ def _drawing(nvml: Any, handle: Any) -> list[Any]:
 CardAnswer = float | Missing | None
 """A figure; or why there is none; or None where there was none this time."""
 
-POWER_AVERAGE_MW, POWER_INSTANT_MW = 185, 186  # numbered fields that kept their meaning in all drivers
+# Numbered fields that kept their meaning in all drivers
+POWER_AVERAGE_MW = 185
+POWER_INSTANT_MW = 186
 VALUE_FIELDS = ("dVal", "uiVal", "ulVal", "ullVal", "sllVal", "siVal", "usVal")
 GA100 = (8, 0)
-SM_CLOCK, DIE = 1, 0
+SM_CLOCK = 1
+DIE = 0
 SM_ACTIVE = 2  # NVML's number of the counter
 # Any other error may only mean that the first two samples were too close together.
 FOR_GOOD = {NOT_SUPPORTED, NO_PERMISSION, NO_FUNCTION}
@@ -280,14 +279,14 @@ def asking_field(number: int) -> Callable[[CardAccess], AskCard]:
     return lambda at: lambda: (_field(at.nvml, at.nvml.nvmlDeviceGetFieldValues(at.card.handle, [number])[0]),)
 
 
-def _field(nvml: Any, told: Any) -> CardAnswer:
-    if told.nvmlReturn in LOST_CODES:
-        raise nvml.NVMLError(told.nvmlReturn)
-    if told.nvmlReturn:
-        return why_missing(nvml.NVMLError(told.nvmlReturn))
-    if told.valueType >= len(VALUE_FIELDS):
-        return Missing(f"NVML reports it as a type that is not known here ({told.valueType})")
-    return float(getattr(told.value, VALUE_FIELDS[told.valueType]))
+def _field(nvml: Any, field: Any) -> CardAnswer:
+    if field.nvmlReturn in LOST_CODES:
+        raise nvml.NVMLError(field.nvmlReturn)
+    if field.nvmlReturn:
+        return why_missing(nvml.NVMLError(field.nvmlReturn))
+    if field.valueType >= len(VALUE_FIELDS):
+        return Missing(f"NVML reports it as a type that is not known here ({field.valueType})")
+    return float(getattr(field.value, VALUE_FIELDS[field.valueType]))
 
 
 def begin_utilisation(at: CardAccess) -> AskCard:
@@ -344,7 +343,7 @@ def begin_foreign(at: CardAccess) -> AskCard:
             foreign = {pid: held_bytes for pid, held_bytes in held.items() if not is_ours(pid, at.pid)}
         except ProcessLookupError:
             return None, None
-        known = [each for each in foreign.values() if each is not None]
+        known = [held_bytes for held_bytes in foreign.values() if held_bytes is not None]
         memory = float(sum(known)) if len(known) == len(foreign) else Missing("NVML does not tell a process's memory")
         return float(len(foreign)), memory
 
@@ -393,7 +392,8 @@ class _Activity:
         self._wanted.numMetrics = 1
         self._wanted.metrics[0].metricId = SM_ACTIVE
         self._instance = 0 if at.card.parent is None else int(at.nvml.nvmlDeviceGetGpuInstanceId(at.card.handle))
-        self._older, self._newer = self._make_sample(), self._make_sample()
+        self._older = self._make_sample()
+        self._newer = self._make_sample()
         self._take(self._newer)
 
     def _make_sample(self) -> Any:
@@ -402,7 +402,8 @@ class _Activity:
         return sample
 
     def _take(self, sample: Any) -> None:
-        nvml, card = self._at.nvml, self._at.card
+        nvml = self._at.nvml
+        card = self._at.card
         if card.parent is None:
             nvml.nvmlGpmSampleGet(card.handle, sample)
         else:
@@ -411,14 +412,15 @@ class _Activity:
     def ask(self) -> tuple[CardAnswer, ...]:
         self._take(self._older)
         self._older, self._newer = self._newer, self._older
-        self._wanted.sample1, self._wanted.sample2 = self._older, self._newer
+        self._wanted.sample1 = self._older
+        self._wanted.sample2 = self._newer
         try:
-            told = self._at.nvml.nvmlGpmMetricsGet(self._wanted)
+            answer = self._at.nvml.nvmlGpmMetricsGet(self._wanted)
         except self._at.nvml.NVMLError as error:
             if error.value in LOST_CODES | FOR_GOOD:
                 raise
             return (None,)
-        active = told.metrics[0]
+        active = answer.metrics[0]
         if active.nvmlReturn in FOR_GOOD:
             return (why_missing(self._at.nvml.NVMLError(active.nvmlReturn)),)
         return (float(active.value) if not active.nvmlReturn and math.isfinite(active.value) else None,)

@@ -129,8 +129,8 @@ class CardSensor:
         channels: list[Channel] = []
         lines: list[_CardReader] = []
         absent = [
-            (figure.of(each.name), each.reason)
-            for each in unseen
+            (figure.of(lost.name), lost.reason)
+            for lost in unseen
             for question in self._questions
             for figure in question.shows
         ]
@@ -140,9 +140,9 @@ class CardSensor:
                     continue
                 ask, first = self._try(question, CardAccess(self._nvml, card, pid, self._closing))
                 shown = [place for place, answer in enumerate(first) if ask and not isinstance(answer, Missing)]
-                told = [figure.of(card.uuid) for figure in question.shows]
-                channels += [told[place] for place in shown]
-                absent += [(told[place], why) for place, why in enumerate(first) if isinstance(why, Missing)]
+                asked = [figure.of(card.uuid) for figure in question.shows]
+                channels += [asked[place] for place in shown]
+                absent += [(asked[place], why) for place, why in enumerate(first) if isinstance(why, Missing)]
                 lines += [_CardReader(card, ask, tuple(shown))] if ask and shown else []
         self._lines = tuple(lines)
         began = time.perf_counter()
@@ -212,10 +212,10 @@ class Survey:
 
 def list_cards() -> tuple[Card, ...] | Missing:
     """Return the cards that can be read, each followed by its MIG instances; or why there is none."""
-    told = survey_cards()
-    if isinstance(told, Missing):
-        return told
-    return told.cards or no_card(told.unseen)
+    survey = survey_cards()
+    if isinstance(survey, Missing):
+        return survey
+    return survey.cards or no_card(survey.unseen)
 
 
 def survey_cards() -> Survey | Missing:
@@ -262,7 +262,7 @@ def _describe(nvml: Any, found: DriverCard) -> Card:
         display=ask_whole("nvmlDeviceGetDisplayActive", bool),
         processes=_ask(nvml, lambda: _list_processes(nvml, found)),
         parent=None if found.parent is None else found.parent.uuid,
-        busy_percent=ask_whole("nvmlDeviceGetUtilizationRates", lambda told: float(told.gpu)),
+        busy_percent=ask_whole("nvmlDeviceGetUtilizationRates", lambda rates: float(rates.gpu)),
         module="nvidia",
     )
 
