@@ -41,9 +41,10 @@ def _find_other_counts(candidate: LaneResult, base: LaneResult) -> OtherWork | N
     weights, others = (_weights(lane) for lane in (candidate, base))
     if weights is not None and others is not None and weights != others:
         return OtherWork("other network", f"it trains {weights:,} weights, and the base {others:,}")
-    items, others = candidate.items_per_step, base.items_per_step
-    if items != others:
-        says = f"its step has {items or 0:,} items, and that of the base {others or 0:,}"
+    items = candidate.items_per_step
+    base_items = base.items_per_step
+    if items != base_items:
+        says = f"its step has {items or 0:,} items, and that of the base {base_items or 0:,}"
         return OtherWork("other batch size", says)
     return None
 
@@ -67,8 +68,8 @@ def _find_other_moves(candidate: LaneResult, base: LaneResult) -> OtherWork | Mi
         by = percent(hypot(*apart) / (all_moved or 1.0))
         return OtherWork("other update", f"its first {steps} steps change its weights otherwise, by {by}")
     stopped = any(
-        each > ARRAY_MOVED * (abs(moved) + HARDLY_MOVED * all_moved)
-        for each, moved in zip(apart, theirs.moves, strict=True)
+        distance > ARRAY_MOVED * (abs(moved) + HARDLY_MOVED * all_moved)
+        for distance, moved in zip(apart, theirs.moves, strict=True)
     )
     if not stopped:
         return None

@@ -59,7 +59,8 @@ def weigh_rounds(rounds: Sequence[RoundNoise]) -> tuple[float, ...]:
 
     A round is noisier where all its lanes and ratios are. Where one lane alone is, its own steps vary, and these count.
     """
-    steps, ratios = _usual(rounds, attrgetter("steps")), _usual(rounds, attrgetter("ratios"))
+    steps = _usual(rounds, attrgetter("steps"))
+    ratios = _usual(rounds, attrgetter("ratios"))
     usual = max(ratios.values(), default=LEAST_NOISE)
     weights = []
     for noise in rounds:
