@@ -268,9 +268,7 @@ class ProcessReader:
             if plain in FETCHES:
                 self._starts.take(plain, begin, end, value)
             if self._steps_loaders and not self._computes:
-                loader = value >> kinds.ITEMS_SHIFT if plain == kinds.FETCH else value
-                if loader in self._steps_loaders:
-                    self._steps.take(plain, begin, end, value)
+                self._take_fetch(plain, begin, end, value)
             if plain in kinds.KERAS_KINDS:
                 self._keras.take(plain, begin, end, value)
             elif plain == kinds.FETCH and self._keras.is_used:
@@ -293,6 +291,11 @@ class ProcessReader:
         self._steps.skip()
         for loop_summary in (self._summary, self._by_fetch):
             loop_summary.skip(events)
+
+    def _take_fetch(self, kind: int, begin: int, end: int, value: int) -> None:
+        loader = value >> kinds.ITEMS_SHIFT if kind == kinds.FETCH else value
+        if loader in self._steps_loaders:
+            self._steps.take(kind, begin, end, value)
 
     def process(self) -> ScriptProcess:
         """Return what was seen. It is called once, at the end."""
