@@ -234,15 +234,16 @@ def _power_of_device(pairs: Sequence[TimelineSpan], device: str) -> Power | Miss
     """Return the power that a meter counted or, where none did, the mean of its readings."""
     meter = channel_of((timeline for timeline, _ in pairs), device, "energy")
     if meter is None:
-        rate: float | Missing = pairs[0][0].why_not(device, channel_name(pairs[0][0], device, "energy"))
+        why_not = pairs[0][0].why_not(device, channel_name(pairs[0][0], device, "energy"))
     else:
         stretches = _stretches(pairs, device, meter.name, COUNTER_READINGS)
         rate = stretches if isinstance(stretches, Missing) else pooled_growth_per_s(stretches)
         if not isinstance(rate, Missing):
             return Power(rate * JOULES[meter.unit], "counted")
+        why_not = rate
     shown = channel_of((timeline for timeline, _ in pairs), device, "power")
     if shown is None:
-        return rate
+        return why_not
     stretches = _stretches(pairs, device, shown.name, ENERGY_LEAST_READINGS)
     if isinstance(stretches, Missing):
         return stretches

@@ -81,7 +81,8 @@ def race(
     more than that longer for certain are in `.comparison.failing`; without `against`, the further trainings of a list
     are compared with its first.
     """
-    before, share = None if against is None else record_of(against), read_threshold(fail_above)
+    before = None if against is None else record_of(against)
+    share = read_threshold(fail_above)
     if before is not None:
         found_as = os.fspath(against) if isinstance(against, str | os.PathLike) else None
         ask = ask_again(before, what, lanes, found_as=found_as, trust=trust, given=given)
@@ -204,7 +205,7 @@ def warn(unsaved: Sequence[StoreError]) -> None:
 
 Recorded: TypeAlias = str | os.PathLike[str] | Result
 
-FOLLOWED = {each.command: each.name for each in QUESTIONS if each.rates or each.name == "watch"}
+FOLLOWED = {row.command: row.name for row in QUESTIONS if row.rates or row.name == "watch"}
 
 
 def load(name: str = "latest") -> Result:
