@@ -99,7 +99,7 @@ def read_words(value: object) -> tuple[str, ...]:
 
 
 def _read_command(value: object) -> tuple[str, ...]:
-    if isinstance(value, str) or not isinstance(value, Sequence) or not all(isinstance(each, str) for each in value):
+    if isinstance(value, str) or not isinstance(value, Sequence) or not all(isinstance(word, str) for word in value):
         raise ValueError("expected a list of words, such as ['--epochs', '3']")
     return tuple(value)
 
@@ -233,9 +233,11 @@ class Option:
 
     def refusal_of(self, value: Any) -> tuple[str, str] | None:
         """Return why a value, or one of several, is out of range, and a hint; or None."""
-        for each in value if isinstance(value, tuple) else () if value is None else (value,):
-            if self.range is not None and not self.range.holds(each):
-                shown = (self.range.shown or self.kind.shown).format(each)
+        if self.range is None or value is None:
+            return None
+        for figure in value if isinstance(value, tuple) else (value,):
+            if not self.range.holds(figure):
+                shown = (self.range.shown or self.kind.shown).format(figure)
                 return f"{self.option} {shown}: {self.range.expected}", self.range.hint
         return None
 
@@ -245,7 +247,7 @@ class Option:
             return [self.option]
         values = value if self.kind is SETTING else [self.kind.write(value)]
         # A value such as -- would be read as an option of its own.
-        parts = [[f"{self.option}={each}"] if each.startswith("-") else [self.option, each] for each in values]
+        parts = [[f"{self.option}={text}"] if text.startswith("-") else [self.option, text] for text in values]
         return [word for part in parts for word in part]
 
 

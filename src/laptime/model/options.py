@@ -205,7 +205,8 @@ def _plain_ask(row: Question) -> Ask:
 
 ASK_PARTS: dict[str, type] = {row.asks: row.part("ask") for row in QUESTIONS if row.ask}
 PLAIN_ASKS = {row.command: _plain_ask(row) for row in QUESTIONS if row.asks}
-PLAN, LEAST = "plan", "profile"
+PLAN = "plan"
+LEAST = "profile"
 
 
 def options_of(question: str) -> list[Option]:
@@ -276,5 +277,8 @@ def find_out_of_range(asked: object) -> tuple[str, str] | None:
     """Return why a figure of an ask, or of a part of it, cannot be, and a hint; or None."""
     part = next((name for name, kind in ASK_PARTS.items() if isinstance(asked, kind)), "")
     rows = [row for row in OPTIONS if row.range is not None and row.fills and row.part == part]
-    found = (row.refusal_of(getattr(asked, row.fills.rpartition(".")[2])) for row in rows)
-    return next((each for each in found if each is not None), None)
+    for row in rows:
+        refusal = row.refusal_of(getattr(asked, row.fills.rpartition(".")[2]))
+        if refusal is not None:
+            return refusal
+    return None
