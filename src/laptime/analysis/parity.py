@@ -166,7 +166,15 @@ def _judge(exact: list[ProofRun], coarse: list[ProofRun], reference: Reference) 
     moved = max(move_distance(run, reference, "fp32") for run in exact)
     strays = max((loss_distance(run, reference.exact) for run in coarse), default=None)
     precision = coarse[0].precision if coarse else None
-    found = next(filter(None, (_why_different(run, reference) for run in [*exact, *coarse])), None)
+    found = None
+    for run in [*exact, *coarse]:
+        found = _find_difference(run, reference)
+        if found is None:
+            continue
+        known = run.own_way or reference.exact.own_way if run.own_way != reference.exact.own_way else None
+        if known:
+            found = replace(found, says=f"{found.says}; {known}")
+        break
     return Parity(
         status="differs" if found else "same",
         steps=len(reference.exact.losses),
@@ -179,13 +187,6 @@ def _judge(exact: list[ProofRun], coarse: list[ProofRun], reference: Reference) 
         reason=found.says if found else None,
         kind=found.kind if found else None,
     )
-
-
-def _why_different(run: ProofRun, reference: Reference) -> OtherWork | None:
-    """Return the first difference between a run and the reference, with the known reason for it, or None."""
-    found = _find_difference(run, reference)
-    known = run.own_way or reference.exact.own_way if run.own_way != reference.exact.own_way else None
-    return replace(found, says=f"{found.says}; {known}") if found and known else found
 
 
 def _find_difference(run: ProofRun, reference: Reference) -> OtherWork | None:

@@ -362,19 +362,17 @@ class ProcessReader:
             return None
         loader = self.trained_loader
         anew = self._units.epochs / loop.iterations if loader is not None and loader.batches != 1 else 0.0
-        return replace(loop, restarts_s=self._restarts_s(), started_anew=min(anew, 1.0))
-
-    def _restarts_s(self) -> float:
-        """Return what loaders took to start worker processes again for later epochs: also new ones that are alike."""
+        # What loaders took to start worker processes again for later epochs: also new ones that are alike.
         alike: defaultdict[SeenLoader, list[int]] = defaultdict(list)
-        for number, loader in self._loaders.items():
-            if isinstance(number, int) and loader.workers:
-                alike[loader].append(number)
-        return sum(
+        for number, known in self._loaders.items():
+            if isinstance(number, int) and known.workers:
+                alike[known].append(number)
+        restarts_s = sum(
             self._starts.again_s(numbers)
-            for loader, numbers in alike.items()
-            if len(numbers) > 1 or not loader.keeps_workers
+            for known, numbers in alike.items()
+            if len(numbers) > 1 or not known.keeps_workers
         )
+        return replace(loop, restarts_s=restarts_s, started_anew=min(anew, 1.0))
 
     def _unsure(self) -> str | None:
         if self._lost:

@@ -138,7 +138,13 @@ def find_state(heats: Sequence[StepSeries]) -> StateChange | None:
     begins = _refine(steps, times, points, first, base * max(SLOWER, sqrt(low)))
     ends = points[last + 1][0] if last + 1 < len(points) else None
     inside = [time for step, time in zip(steps, times, strict=True) if step >= begins and (ends is None or step < ends)]
-    agree, came = _count_agreeing(heats, begins, ends)
+    agree = came = 0
+    for heat in heats:
+        before = [time for step, time in heat.items() if step < begins]
+        within = [time for step, time in heat.items() if begins <= step and (ends is None or step < ends)]
+        if min(len(before), len(within)) >= FEWEST:  # it came as far
+            came += 1
+            agree += median(within) >= SLOWER * median(before)
     if agree < min(STATE_HEATS_LEAST, len(heats)) or agree < AGREE * came:
         return None
     lost = sum(max(0.0, time - base) for time in inside)
@@ -156,7 +162,11 @@ def find_state(heats: Sequence[StepSeries]) -> StateChange | None:
 def ratio_within(change: StateChange, heats: Sequence[StepSeries], others: Sequence[StepSeries]) -> float | None:
     """Return how many times as long the steps of the state take in these heats as the same steps in others."""
     mine, theirs = (dict(zip(*_together(sequence), strict=True)) for sequence in (heats, others))
-    common = [step for step in mine.keys() & theirs.keys() if _holds(step, change.step, change.until)]
+    common = [
+        step
+        for step in mine.keys() & theirs.keys()
+        if change.step <= step and (change.until is None or step <= change.until)
+    ]
     if len(common) < FEWEST:
         return None
     return sum(mine[step] for step in common) / sum(theirs[step] for step in common)
@@ -262,19 +272,3 @@ def _refine(
         if slow[at] and sum(slow[at:]) >= STATE_SLOW_SHARE * (len(slow) - at):
             return step
     return points[first][0]
-
-
-def _count_agreeing(heats: Sequence[StepSeries], begins: int, ends: int | None) -> tuple[int, int]:
-    """Return how many heats are slower in the state than before it, and how many of them came as far."""
-    agree = came = 0
-    for heat in heats:
-        before = [time for step, time in heat.items() if step < begins]
-        inside = [time for step, time in heat.items() if _holds(step, begins, None if ends is None else ends - 1)]
-        if min(len(before), len(inside)) >= FEWEST:
-            came += 1
-            agree += median(inside) >= SLOWER * median(before)
-    return agree, came
-
-
-def _holds(step: int, begins: int, until: int | None) -> bool:
-    return begins <= step and (until is None or step <= until)

@@ -21,7 +21,7 @@ from laptime.library.notebook import file_of_cells, find_shell, is_of_a_cell
 from laptime.model import options
 from laptime.model.ask import DEFAULT_WORKLOAD, Ask
 from laptime.model.errors import UsageError
-from laptime.model.option_kinds import FLAG, Option
+from laptime.model.option_kinds import FLAG
 from laptime.model.options import ASK_PARTS, OPTIONS, PLAIN_ASKS, PLAN, find_option, options_of, set_values
 from laptime.model.questions import find_question, public_names
 from laptime.model.record import Record
@@ -167,12 +167,13 @@ def name_subject(what: object) -> str:
             f"{_brief(what)} is not a training",
             "Give a function that returns a laptime.Training, 'file.py:function', or a workload's name: 'cifar-cnn'.",
         )
-    name = _name_at_the_top(what)
-    _check_arguments(what, name)
-    module = sys.modules.get(what.__module__)
-    if getattr(module, name, None) is not what:
-        raise UsageError(f"'{name}' is not this function's name at the top of {what.__module__}", AT_THE_TOP)
-    file = file_of_cells(name) if is_of_a_cell(what) else _file_of(what, module, name)
+    function: Callable[..., object] = what
+    name = _name_at_the_top(function)
+    _check_arguments(function, name)
+    module = sys.modules.get(function.__module__)
+    if getattr(module, name, None) is not function:
+        raise UsageError(f"'{name}' is not this function's name at the top of {function.__module__}", AT_THE_TOP)
+    file = file_of_cells(name) if is_of_a_cell(function) else _file_of(function, module, name)
     return f"{file}:{name}"
 
 
@@ -264,17 +265,18 @@ def with_options(question: str) -> Callable[[Function], Function]:
     def decorate(function: Function) -> Function:
         plain = inspect.signature(function)
         own = [parameter for parameter in plain.parameters.values() if parameter.kind in OWN_NAMES]
-        rows = [_parameter(row) for row in options_of(question) if row.only != "command"]
-        signature = plain.replace(parameters=[*own, *rows])
+        options: list[inspect.Parameter] = []
+        for row in options_of(question):
+            if row.only != "command":
+                default = False if row.kind is FLAG else None
+                annotation = "bool" if row.kind is FLAG else f"{row.kind.annotation} | None"
+                kind = inspect.Parameter.KEYWORD_ONLY
+                options.append(inspect.Parameter(row.name, kind, default=default, annotation=annotation))
+        signature = plain.replace(parameters=[*own, *options])
         function.__signature__ = signature  # type: ignore[attr-defined]
         return function
 
     return decorate
-
-
-def _parameter(row: Option) -> inspect.Parameter:
-    default, annotation = (False, "bool") if row.kind is FLAG else (None, f"{row.kind.annotation} | None")
-    return inspect.Parameter(row.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
 
 
 def stub_text(functions: list[Callable[..., Any]]) -> str:

@@ -104,14 +104,6 @@ def _read_command(value: object) -> tuple[str, ...]:
     return tuple(value)
 
 
-def _read_counts(value: object) -> tuple[int, ...]:
-    return tuple(map(read_count, value if isinstance(value, Sequence) else [value]))
-
-
-def _read_numbers(value: object) -> tuple[float, ...]:
-    return tuple(map(read_number, value if isinstance(value, Sequence) else [value]))
-
-
 def _parse_count(text: str) -> int:
     try:
         return int(text)
@@ -160,10 +152,12 @@ DURATION = OptionKind(
 )
 SHARE = OptionKind("share", "ShareLike", parse_share, read_share, _digits, "{:g}")
 ITEMS = OptionKind("number", "ItemsLike", parse_items, read_item_count, write_items)
-COUNTS = OptionKind("numbers", "int | Sequence[int]", lambda text: _parse_list(int, "64,128", text), _read_counts,
+COUNTS = OptionKind("numbers", "int | Sequence[int]", lambda text: _parse_list(int, "64,128", text),
+                    lambda value: tuple(map(read_count, value if isinstance(value, Sequence) else [value])),
                     lambda value: ",".join(map(str, value)))  # fmt: skip
 NUMBERS = OptionKind("numbers", "float | Sequence[float]", lambda text: _parse_list(float, "1e-3,1e-4", text),
-                     _read_numbers, lambda value: ",".join(map(_digits, value)), "{:g}")  # fmt: skip
+                     lambda value: tuple(map(read_number, value if isinstance(value, Sequence) else [value])),
+                     lambda value: ",".join(map(_digits, value)), "{:g}")  # fmt: skip
 NAME = OptionKind("text", "str", str, _read_name)
 WORDS = OptionKind("words", "str | Sequence[str]", split_words, read_words, ",".join)
 SETTING = OptionKind("text", "Sequence[str]", str, _read_command)  # each time that the option is given

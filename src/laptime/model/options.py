@@ -8,7 +8,7 @@ fill a part of the ask that only it has, are in its folder (`questions/tune/opti
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -68,17 +68,12 @@ def _parse_prices(text: str) -> tuple[TypePrice, ...]:
     return tuple(TypePrice(name, price) for name, price in prices.items())
 
 
-def _write_prices(prices: Sequence[TypePrice]) -> str:
-    return ",".join(f"{price.of}={price.per_hour!r}" for price in prices)
-
-
-def _write_place(value: str | Sequence[str]) -> str:
-    return value if isinstance(value, str) else ",".join(value)
-
-
 CLUSTER = OptionKind("text", "str", str, _read_cluster)
-PLACES = OptionKind("words", "str", split_words, _read_cluster, _write_place)  # clusters, and devices of a script
-PRICES = OptionKind("prices", "Mapping[str, float]", _parse_prices, _read_prices, _write_prices)
+PLACES = OptionKind("words", "str", split_words, _read_cluster,
+                    lambda value: value if isinstance(value, str) else ",".join(value))  # fmt: skip
+"""Clusters, and devices of a script."""
+PRICES = OptionKind("prices", "Mapping[str, float]", _parse_prices, _read_prices,
+                    lambda prices: ",".join(f"{price.of}={price.per_hour!r}" for price in prices))  # fmt: skip
 
 # The rows, in the order in which `--help` lists them.
 

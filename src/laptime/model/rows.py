@@ -94,7 +94,11 @@ class Selection:
             and self.label in {None, row.label}
             and (self.workload is None or trains(row.workload, self.workload))
             and (self.lane is None or any(is_lane(name, self.lane) for name in row.lanes))
-            and (self.device is None or _uses(row, self.device))
+            and (
+                self.device is None
+                or self.device in row.devices
+                or (self.device == ACCELERATOR and any(kind != "cpu" for kind in row.devices))
+            )
             and (self.since is None or _is_since(row, self.since))
         )
 
@@ -129,10 +133,6 @@ def _begins(parts: list[str], asked: list[str]) -> bool:
     if len(asked) > len(parts):
         return False
     return all(part == word or part.startswith(f"{word}:") for part, word in zip(parts, asked, strict=False))
-
-
-def _uses(row: RecordRow, device: str) -> bool:
-    return any(kind != "cpu" for kind in row.devices) if device == ACCELERATOR else device in row.devices
 
 
 def _is_since(row: RecordRow, since: datetime) -> bool:

@@ -78,7 +78,17 @@ def import_records(names: Sequence[str]) -> tuple[Imported, ...]:
     remove_stale(records_folder())
     for number, (made, digest) in enumerate(planned):
         if made.status == NEW:
-            _write(made, digest, number, len(planned))
+            # It is copied as it is, unless it has changed since it was checked, or another process was faster.
+            hint = f"{number} of {len(planned)} files are done. Import again: what is here already is passed over."
+            data = read_bytes(Path(made.file))
+            if _digest(data) != digest:
+                raise RecordError(f"{made.file} has changed since it was checked", hint)
+            try:
+                write_new(path_of(made.id), data)
+            except FileExistsError:
+                raise StoreError(f"another process has just saved {made.id}", hint) from None
+            except OSError as error:
+                raise StoreError(not_saved(made.id, error).says, hint) from error
     return tuple(made for made, _ in planned)
 
 
@@ -114,17 +124,3 @@ def _content_here(identity: str) -> tuple[bytes, Path] | None:
 
 def _digest(data: bytes) -> bytes:
     return hashlib.sha256(data).digest()
-
-
-def _write(made: Imported, digest: bytes, number: int, count: int) -> None:
-    """Copy one file, as it is, unless it has changed since it was checked, or another process was faster."""
-    hint = f"{number} of {count} files are done. Import again: what is here already is passed over."
-    data = read_bytes(Path(made.file))
-    if _digest(data) != digest:
-        raise RecordError(f"{made.file} has changed since it was checked", hint)
-    try:
-        write_new(path_of(made.id), data)
-    except FileExistsError:
-        raise StoreError(f"another process has just saved {made.id}", hint) from None
-    except OSError as error:
-        raise StoreError(not_saved(made.id, error).says, hint) from error

@@ -282,7 +282,9 @@ def as_csv(record: Record, what: str | None) -> bytes:
     writer = csv.writer(text, lineterminator="\n")
     columns = _columns(rows)
     writer.writerow(columns)
-    writer.writerows([_cell(row.get(name)) for name in columns] for row in rows)
+    for row in rows:
+        values = [value_or_none(row.get(name)) for name in columns]
+        writer.writerow([as_cell(_line(value)) if isinstance(value, str) else value for value in values])
     return text.getvalue().encode()
 
 
@@ -352,13 +354,6 @@ def _line(text: str) -> str:
 
 def _columns(rows: Sequence[ExportedRow]) -> list[str]:
     return list(dict.fromkeys(encodable(name) for row in rows for name in row))
-
-
-def _cell(value: Any) -> Any:
-    value = value_or_none(value)
-    if not isinstance(value, str):
-        return value
-    return as_cell(_line(value))
 
 
 def _held(value: Any) -> Any:

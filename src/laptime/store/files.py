@@ -171,32 +171,25 @@ def list_records() -> tuple[RecordRow, ...]:
             faulty = [unreadable_row(fault.id, fault.why) for fault in kept.head.faulty]
             return _with_rows(kept.rows, [*faulty, *passing])
     with index.no_collector():
-        return _list_again(kept, changed_ns)
-
-
-def _list_again(kept: index.Index, changed_ns: int) -> tuple[RecordRow, ...]:
-    """List the records by their files' stamps, and read those that the index does not know.
-
-    The index is written again once the folder's time can be trusted, or earlier where that takes less time than reading
-    the new records in the next list.
-    """
-    known, stamps = _sort_out(kept)
-    faults = {fault.id: fault for fault in kept.head.faulty if kept.head.reader == _reader()}
-    looked = [_look(identity, stamp, faults.get(identity)) for identity, stamp in stamps.items()]
-    fresh = [look.row for look in looked]
-    faulty = tuple(look.fault for look in looked if look.fault is not None)
-    settled = [row for row in fresh if _is_settled(row)]
-    passing = tuple(look.row.id for look in looked if look.fault is None and not _is_settled(look.row))
-    folder_ns = changed_ns if all(map(str.isprintable, passing)) else 0
-    head = index.Head(folder_ns, passing, faulty, _reader() if faulty else "")
-    is_changed = bool(settled) or len(known) < len(kept.rows) or head != kept.head
-    new_bytes = sum(stamps[row.id][1] for row in settled)
-    new_bytes += sum(fault.stamp[1] for fault in faulty if fault != faults.get(fault.id))
-    if is_changed and (head.folder_ns or kept.size_bytes <= INDEX_COSTS * new_bytes):
-        rows = _with_rows(known, settled)
-        stamps |= dict(zip([row.id for row in kept.rows], kept.stamps(), strict=False)) | stamps
-        index.remember(home_folder(), head, rows, [stamps[row.id] for row in rows])
-    return _with_rows(known, fresh)
+        known, stamps = _sort_out(kept)
+        faults = {fault.id: fault for fault in kept.head.faulty if kept.head.reader == _reader()}
+        looked = [_look(identity, stamp, faults.get(identity)) for identity, stamp in stamps.items()]
+        fresh = [look.row for look in looked]
+        faulty = tuple(look.fault for look in looked if look.fault is not None)
+        settled = [row for row in fresh if _is_settled(row)]
+        passing = tuple(look.row.id for look in looked if look.fault is None and not _is_settled(look.row))
+        folder_ns = changed_ns if all(map(str.isprintable, passing)) else 0
+        head = index.Head(folder_ns, passing, faulty, _reader() if faulty else "")
+        is_changed = bool(settled) or len(known) < len(kept.rows) or head != kept.head
+        new_bytes = sum(stamps[row.id][1] for row in settled)
+        new_bytes += sum(fault.stamp[1] for fault in faulty if fault != faults.get(fault.id))
+        # The index is written again once the folder's time can be trusted, or earlier where that takes less time than
+        # reading the new records in the next list.
+        if is_changed and (head.folder_ns or kept.size_bytes <= INDEX_COSTS * new_bytes):
+            rows = _with_rows(known, settled)
+            stamps |= dict(zip([row.id for row in kept.rows], kept.stamps(), strict=False)) | stamps
+            index.remember(home_folder(), head, rows, [stamps[row.id] for row in rows])
+        return _with_rows(known, fresh)
 
 
 def _is_settled(row: RecordRow) -> bool:

@@ -50,19 +50,14 @@ def to_schema_2(tree: Tree) -> Tree:
         ]
         tree["answer"] = {**infer, "lanes": lanes}
     elif question == "why":
-        tree["answer"] = {"comparisons": comparisons, "why": why and _why(why)}
+        for remedy in (why or {}).get("remedies", []):
+            predicted = remedy.get("predicted")
+            if isinstance(predicted, dict) and "missing" in predicted:  # the reason was behind a colon
+                remedy["predicted"] = {"missing": predicted["missing"].partition(": ")[2]}
+        tree["answer"] = {"comparisons": comparisons, "why": why}
     else:
         tree["answer"] = {"comparisons": comparisons} if question == "race" else {}
     return tree
-
-
-def _why(why: Tree) -> Tree:
-    """Upgrade an answer to why. What was not predicted had its reason behind a colon."""
-    for remedy in why.get("remedies", []):
-        predicted = remedy.get("predicted")
-        if isinstance(predicted, dict) and "missing" in predicted:
-            remedy["predicted"] = {"missing": predicted["missing"].partition(": ")[2]}
-    return why
 
 
 def _heat(heat: Tree, lane: Tree) -> Tree:
@@ -263,7 +258,8 @@ def record_schema() -> Tree:
     """Return the JSON Schema of the records that this laptime writes."""
     kinds = [Record, *(row.part("answer") for row in QUESTIONS)]
     _, described = msgspec.json.schema_components(kinds, schema_hook=_hook, ref_template=PLACE)
-    parts: Tree = {name: _part(name, part) for name, part in sorted(described.items())}
+    classes = {kind.__name__: kind for kind in _inside(*kinds, known=set())}
+    parts: Tree = {name: _part(part, classes[name]) for name, part in sorted(described.items())}
     parts[NOT_FINITE] = NOT_FINITE_SCHEMA
     record: Tree = parts.pop("Record")
     record["properties"]["schema"] = {"const": SCHEMA}
@@ -278,7 +274,14 @@ def record_schema() -> Tree:
         "$id": f"urn:laptime:record:{SCHEMA}",
         **record,
         "title": f"A record of laptime, schema {SCHEMA}",
-        "allOf": [_answer_of(row.name, row.part("answer").__name__) for row in QUESTIONS],
+        # A record of a question has the answer of this question.
+        "allOf": [
+            {
+                "if": {"properties": {"question": {"const": row.name}}},
+                "then": {"properties": {"answer": {"$ref": PLACE.format(name=row.part("answer").__name__)}}},
+            }
+            for row in QUESTIONS
+        ],
         "$defs": parts,
     }
 
@@ -320,18 +323,10 @@ def _hook(kind: type) -> Tree:
     return {"type": "object"}
 
 
-def _answer_of(question: str, answer: str) -> Tree:
-    """Return the rule that a record of this question has this answer."""
-    return {
-        "if": {"properties": {"question": {"const": question}}},
-        "then": {"properties": {"answer": {"$ref": PLACE.format(name=answer)}}},
-    }
-
-
-def _part(name: str, part: Tree) -> Tree:
+def _part(part: Tree, kind: type) -> Tree:
     """Return the schema of a class, with the limits of its figures, and numbers as the file has them."""
     fields_of = part.get("properties", {})
-    for field, above, _ in figure_fields(_classes()[name]):
+    for field, above, _ in figure_fields(kind):
         described = fields_of.get(field, {})
         # A figure that no laptime writes is refused. Lists of figures are not checked when a record is read either.
         for form in (described, *described.get("anyOf", ())):
@@ -353,13 +348,8 @@ def _schema_with_unfinite(tree: Any) -> Any:
     return {key: part if key == "default" else _schema_with_unfinite(part) for key, part in tree.items()}
 
 
-@cache
-def _classes() -> dict[str, type]:
-    """Return every class that a record may hold, by its name."""
-    return {kind.__name__: kind for kind in _inside(Record, *(row.part("answer") for row in QUESTIONS), known=set())}
-
-
 def _inside(*kinds: Any, known: set[Any]) -> Iterator[type]:
+    """Yield every class that these hold."""
     for kind in kinds:
         if is_dataclass(kind) and kind not in known:
             known.add(kind)

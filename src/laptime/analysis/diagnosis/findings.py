@@ -485,32 +485,30 @@ def describe_state(state: StateChange, what: str = "step") -> str:
 
 def find_slow_trainings(lanes: Sequence[LaneResult], runs: Sequence[FullRun]) -> tuple[Finding, ...]:
     """Return a finding for each lane whose laps become slow while its loss falls, or whose numbers become denormal."""
-    found = (_find_slow_training(lane, [run for run in runs if run.process.lane == lane.name]) for lane in lanes)
-    return tuple(finding for finding in found if finding is not None)
-
-
-def _find_slow_training(lane: LaneResult, runs: Sequence[FullRun]) -> Finding | None:
-    trained = [run for run in runs if run.laps]
-    state = find_slow_laps([run.laps for run in trained])
-    census = next((run.census for run in trained if run.census is not None), None)
-    costs = census is not None and census.costs and lane.device.kind == "cpu"
-    losses = [(run.laps[0].score.loss, run.laps[-1].score.loss) for run in trained]
-    falls = all(isinstance(one, Missing) or isinstance(last, Missing) or last < one for one, last in losses)
-    if not costs and (state is None or not falls):
-        return None
-    says = ""
-    if state is not None:
-        says = describe_state(state, "lap").replace("heats", "trainings") + ", while its loss falls"
-    evidence: dict[str, object] = {} if state is None else figures_of(state)
-    if census is not None:
-        evidence |= {"denormals": census.worst[0], "of": census.worst[1]}
-        if costs:
-            says += f"{': ' if says else ''}{Denormals(*census.worst, cost=True).says}"
-        else:
-            says += f"; denormal numbers are not the reason ({percent(census.worst[0])} of any kind)"
-    advice = f"{FLUSH_LINE}; laptime why measures what they cost." if costs else LOOK
-    sure = state is not None and state.is_sure and not costs
-    return _finding(SLOWS_DOWN if state else DENORMALS, lane, f"{says}.", advice, evidence, sure=sure)
+    found: list[Finding] = []
+    for lane in lanes:
+        trained = [run for run in runs if run.process.lane == lane.name and run.laps]
+        state = find_slow_laps([run.laps for run in trained])
+        census = next((run.census for run in trained if run.census is not None), None)
+        costs = census is not None and census.costs and lane.device.kind == "cpu"
+        losses = [(run.laps[0].score.loss, run.laps[-1].score.loss) for run in trained]
+        falls = all(isinstance(one, Missing) or isinstance(last, Missing) or last < one for one, last in losses)
+        if not costs and (state is None or not falls):
+            continue
+        says = ""
+        if state is not None:
+            says = describe_state(state, "lap").replace("heats", "trainings") + ", while its loss falls"
+        evidence: dict[str, object] = {} if state is None else figures_of(state)
+        if census is not None:
+            evidence |= {"denormals": census.worst[0], "of": census.worst[1]}
+            if costs:
+                says += f"{': ' if says else ''}{Denormals(*census.worst, cost=True).says}"
+            else:
+                says += f"; denormal numbers are not the reason ({percent(census.worst[0])} of any kind)"
+        advice = f"{FLUSH_LINE}; laptime why measures what they cost." if costs else LOOK
+        sure = state is not None and state.is_sure and not costs
+        found.append(_finding(SLOWS_DOWN if state else DENORMALS, lane, f"{says}.", advice, evidence, sure=sure))
+    return tuple(found)
 
 
 def _find_state(lane: LaneResult, lanes: Sequence[LaneResult]) -> Finding | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import chain, pairwise
 from math import sqrt
@@ -167,8 +167,14 @@ def find_pauses(lane: LaneResult) -> Pauses | None:
         return None
     usual = median([step for steps in series for step in steps])
     least = max(LONG * usual, sum(map(sum, series)) / sum(map(len, series)))
-    places = [_places(steps, least) for steps in series]
-    distances = [after - before for heat in places for before, after in pairwise(heat)]
+    places: list[list[int]] = []
+    for steps in series:
+        found: list[int] = []
+        for place, step in enumerate(steps):
+            if step > least and (not found or place - found[-1] >= NEIGHBOURS):
+                found.append(place)  # of several long steps in a row, the first
+        places.append(found)
+    distances = [after - before for found in places for before, after in pairwise(found)]
     if len(distances) < DISTANCES_LEAST:
         return None
     every = median(distances)
@@ -262,12 +268,3 @@ def others_in(window: Window) -> float | None:
 
 def finished(lane: LaneResult) -> list[HeatResult]:
     return [result for result in lane.heats if result.heat.process.status == "ok" and result.heat.windows]
-
-
-def _places(steps: Sequence[int], least: float) -> list[int]:
-    """Return where long steps are; of several in a row, the first."""
-    places: list[int] = []
-    for place, step in enumerate(steps):
-        if step > least and (not places or place - places[-1] >= NEIGHBOURS):
-            places.append(place)
-    return places
