@@ -103,7 +103,11 @@ def compare_steps(pairs: Sequence[tuple[HeatResult, HeatResult]]) -> SameSteps:
     if all(counted_steps(one) == counted_steps(other) for one, other in pairs):
         return "same"
     for lane in zip(*pairs, strict=True):
-        logs = [_drift_of(heat) for heat in lane]
+        # The logarithms of how many times as long the later half of each heat's steps takes.
+        logs: list[float] = []
+        for windows in map(steady_windows, lane):
+            half = len(windows) // 2
+            logs.append(log(mean_step_ms(windows[half:]) / mean_step_ms(windows[:half])) if half else 0.0)
         mean = sum(logs) / len(logs)
         # By how much the heats of a lane differ by chance.
         error = (variance(logs) / len(logs)) ** 0.5 if len(logs) > 1 else DRIFTS
@@ -116,13 +120,6 @@ def counted_steps(heat: HeatResult) -> tuple[int, int] | None:
     """Return the first and the last step that count; None where none do."""
     steps = [steps_of(window) for window in steady_windows(heat)]
     return (steps[0].start, steps[-1].stop - 1) if steps and steps[0] else None
-
-
-def _drift_of(heat: HeatResult) -> float:
-    """Return the logarithm of how many times as long the later half of a heat's steps takes."""
-    windows = steady_windows(heat)
-    half = len(windows) // 2
-    return log(mean_step_ms(windows[half:]) / mean_step_ms(windows[:half])) if half else 0.0
 
 
 def noise_of_ratio(heat: HeatResult, reference: HeatResult) -> float:

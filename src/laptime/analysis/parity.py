@@ -384,14 +384,24 @@ def _items_a_lap(lane: LaneResult) -> float | None:
 
 def find_other_steps(one: LaneResult, other: LaneResult) -> OtherWork | None:
     """Return how two lanes' timed steps differ in what they do; None if nothing was seen."""
-    lanes = (one, other)
-    mine, theirs = (_windows_of(lane) for lane in lanes)
+    mine = _windows_of(one)
+    theirs = _windows_of(other)
+    name, its = _names_of((one, other))
     both = sorted(mine.keys() & theirs.keys())
     for steps in both:
-        found = _compare_windows(lanes, (mine[steps], theirs[steps]))
-        if found is not None:
-            return found
-    batches = _compare_batches(lanes, [(mine[steps].seen, theirs[steps].seen) for steps in both])
+        first, count, _ = steps
+        span = f"step {first:,}" if count == 1 else f"steps {first:,} to {_end_of(steps):,}"
+        updates = mine[steps].updates
+        its_updates = theirs[steps].updates
+        if updates is not None and its_updates is not None and relative(updates, its_updates) > COUNT_TOLERANCE:
+            often = f"{name} changed its weights {updates:.3g} times as often as in its first step"
+            return OtherWork("skipped updates", f"in {span}, {often}, and {its} {its_updates:.3g} times")
+        rate = mine[steps].rate
+        its_rate = theirs[steps].rate
+        if rate is not None and its_rate is not None and relative(rate, its_rate) > COUNT_TOLERANCE:
+            rates = f"the rate of {name} is {rate:.3g} times its first one, and that of {its} {its_rate:.3g} times"
+            return OtherWork("other rate", f"in {span}, {rates}")
+    batches = _compare_batches((one, other), [(mine[steps].seen, theirs[steps].seen) for steps in both])
     return batches or _compare_late(one, other)
 
 
@@ -436,23 +446,6 @@ def _windows_of(lane: LaneResult) -> dict[StepRange, Window]:
         for window in result.heat.windows
         if window.first_step is not None
     }
-
-
-def _compare_windows(lanes: Sequence[LaneResult], windows: Sequence[Window]) -> OtherWork | None:
-    """Return how the weights were changed otherwise in these steps, or at another rate."""
-    one, other = _names_of(lanes)
-    window = windows[0]
-    first = window.first_step or 0
-    span = f"step {first:,}" if window.steps == 1 else f"steps {first:,} to {first + window.steps - 1:,}"
-    mine, theirs = (timed.updates for timed in windows)
-    if mine is not None and theirs is not None and relative(mine, theirs) > COUNT_TOLERANCE:
-        often = f"{one} changed its weights {mine:.3g} times as often as in its first step"
-        return OtherWork("skipped updates", f"in {span}, {often}, and {other} {theirs:.3g} times")
-    mine, theirs = (timed.rate for timed in windows)
-    if mine is not None and theirs is not None and relative(mine, theirs) > COUNT_TOLERANCE:
-        rates = f"the rate of {one} is {mine:.3g} times its first one, and that of {other} {theirs:.3g} times"
-        return OtherWork("other rate", f"in {span}, {rates}")
-    return None
 
 
 def _compare_batches(

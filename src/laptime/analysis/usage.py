@@ -595,21 +595,14 @@ def answer_usages(lane: InferLane, device: Device, cores: int) -> tuple[AnswerUs
 
 def answer_pairs(heats: Sequence[InferHeat], batch: int | None) -> list[TimelineSpan]:
     """Return the timed stretch of each heat that was watched, at one batch size or in single calls."""
-    spans = [
-        (heat.process.timeline, _calls_span(heat) if batch is None else _batch_span(heat, batch)) for heat in heats
-    ]
-    return [(timeline, span) for timeline, span in spans if timeline is not None and span is not None]
-
-
-def _calls_span(heat: InferHeat) -> Span | None:
-    """Return the span of the single calls, which are between two marks and have no times of their own."""
-    for begin, end in pairwise(heat.marks):
-        if begin.name == CALLS_PHASE:
-            return Span(begin.at_ns / 1e9, end.at_ns / 1e9)
-    return None
-
-
-def _batch_span(heat: InferHeat, batch: int) -> Span | None:
-    run = next((batch_run for batch_run in heat.batches if batch_run.batch == batch and not batch_run.reason), None)
-    windows = quiet_windows(run.windows) if run else ()
-    return Span(windows[0].start_ns / 1e9, windows[-1].end_ns / 1e9) if windows else None
+    pairs: list[TimelineSpan] = []
+    for heat in heats:
+        if batch is None:  # single calls are between two marks, and have no times of their own
+            marks = [(begin, end) for begin, end in pairwise(heat.marks) if begin.name == CALLS_PHASE]
+            spans = [Span(begin.at_ns / 1e9, end.at_ns / 1e9) for begin, end in marks[:1]]
+        else:
+            runs = [quiet_windows(run.windows) for run in heat.batches if run.batch == batch and not run.reason]
+            spans = [Span(run[0].start_ns / 1e9, run[-1].end_ns / 1e9) for run in runs[:1] if run]
+        if heat.process.timeline is not None:
+            pairs += [(heat.process.timeline, span) for span in spans]
+    return pairs

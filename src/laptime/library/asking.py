@@ -289,18 +289,16 @@ def stub_text(functions: list[Callable[..., Any]]) -> str:
     for function in functions:
         result = inspect.signature(function).return_annotation
         imported.setdefault(function.__globals__[result].__module__, set()).add(result)
-    lines = [_import_of(module, sorted(imported[module])) for module in sorted(imported)]
+    lines: list[str] = []
+    for module in sorted(imported):  # as the formatter writes an import: on one line if it fits
+        names = sorted(imported[module])
+        line = f"from {module} import {', '.join(names)}"
+        if len(line) > LONGEST_LINE:
+            line = "\n".join([f"from {module} import (", *(f"    {name}," for name in names), ")"])
+        lines.append(line)
     public = [f'    "{name}",' for name in sorted(public_names())]
     head = "\n".join([*lines, "", "__all__ = [", *public, "]", ""])
     return "\n".join([STUB_HEAD + head, *map(_stub_of, functions)])
-
-
-def _import_of(module: str, names: list[str]) -> str:
-    """Return an import as the formatter writes it: on one line if it fits."""
-    line = f"from {module} import {', '.join(names)}"
-    if len(line) <= LONGEST_LINE:
-        return line
-    return "\n".join([f"from {module} import (", *(f"    {name}," for name in names), ")"])
 
 
 def _stub_of(function: Callable[..., Any]) -> str:

@@ -66,7 +66,12 @@ def file_of_cells(name: str) -> str:
     """Write all that a function of a cell needs into one file of the cache, and return its path."""
     shell = find_shell()
     held = shell.user_ns
-    statements = without_failed(read_cells(held.get("In", []), _line_reached(held)), _sources(held))
+    # The line of the running cell that calls laptime: what is below it did not run yet.
+    frame: FrameType | None = sys._getframe()  # noqa: SLF001  the only way to the calling cell
+    while frame is not None and not (frame.f_globals is held and frame.f_code.co_name == "<module>"):
+        frame = frame.f_back
+    cells = read_cells(held.get("In", []), None if frame is None else frame.f_lineno)
+    statements = without_failed(cells, _sources(held))
     path = [str(Path(folder).absolute()) for folder in sys.path]  # "" is the notebook's own folder
     text = write_file(statements, name, path).encode()
     place = cache_folder() / "notebooks" / f"notebook_{hashlib.sha256(text).hexdigest()[:8]}.py"
@@ -77,16 +82,6 @@ def file_of_cells(name: str) -> str:
         says = f"the cells of this notebook could not be written to {place.parent}: {error.strerror}"
         raise StoreError(says, "Make room there, or set LAPTIME_CACHE to a folder that can be written.") from error
     return str(place)
-
-
-def _line_reached(held: dict[str, Any]) -> int | None:
-    """Return the line of the running cell that calls laptime: what is below it did not run yet."""
-    frame: FrameType | None = sys._getframe()  # noqa: SLF001  the only way to the calling cell
-    while frame is not None:
-        if frame.f_globals is held and frame.f_code.co_name == "<module>":
-            return frame.f_lineno
-        frame = frame.f_back
-    return None
 
 
 def _sources(held: dict[str, Any]) -> dict[str, str]:

@@ -166,10 +166,10 @@ def list_records() -> tuple[RecordRow, ...]:
     changed_ns = index.folder_changed_ns()
     kept = index.recall(home_folder())
     if changed_ns and changed_ns == kept.head.folder_ns and _are_still_faulty(kept.head):
-        passing = [_look(identity, NO_STAMP).row for identity in kept.head.passing]
-        if all(row.status in PASSING for row in passing):
-            faulty = [unreadable_row(fault.id, fault.why) for fault in kept.head.faulty]
-            return _with_rows(kept.rows, [*faulty, *passing])
+        running = [_look(identity, NO_STAMP).row for identity in kept.head.passing]
+        if all(row.status in PASSING for row in running):
+            unreadable = [unreadable_row(fault.id, fault.why) for fault in kept.head.faulty]
+            return _with_rows(kept.rows, [*unreadable, *running])
     with index.no_collector():
         known, stamps = _sort_out(kept)
         faults = {fault.id: fault for fault in kept.head.faulty if kept.head.reader == _reader()}
