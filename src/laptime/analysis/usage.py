@@ -460,7 +460,9 @@ def _metered(timeline: Timeline, device: Device, cards: list[str]) -> list[str] 
     return [name for name in parts if owner_of(name) == "cpu"]
 
 
-def _over(pairs: Sequence[TimelineSpan], join: Callable[[Sequence[float]], float]) -> Callable[[Reading], float | Missing]:
+def _over(
+    pairs: Sequence[TimelineSpan], join: Callable[[Sequence[float]], float]
+) -> Callable[[Reading], float | Missing]:
     """Return a function that joins the readings of all spans; why there is none where none has it."""
 
     def over(reading: Reading) -> float | Missing:
