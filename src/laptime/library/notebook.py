@@ -199,7 +199,7 @@ def progress_shown(*, wanted: bool | None) -> Iterator[ProgressLine]:
     """Return where progress goes. By default only a notebook shows it."""
     in_notebook = is_notebook()
     line = ProgressLine()
-    if wanted or (wanted is None and in_notebook):
+    if wanted is not False and (wanted is not None or in_notebook):
         line = NotebookTable() if in_notebook else TerminalLine()
     try:
         yield line

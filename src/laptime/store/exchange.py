@@ -27,9 +27,8 @@ def validate(names: Sequence[str]) -> tuple[FileCheck, ...]:
     checks: list[FileCheck] = []
     for name in names:
         try:
-            paths = (
-                _files_in(Path(name)) if Path(name).is_dir() else [Path(name) if is_file(Path(name)) else find(name)]
-            )
+            path = Path(name)
+            paths = _files_in(path) if path.is_dir() else [path if is_file(path) else find(name)]
         except (RecordError, OSError, ValueError) as error:
             checks.append(_refused(name, error))
             continue
