@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from laptime.model.record import PredictedGain
 
 WORKERS_TAKE_MS = 0.3  # of an iteration, to take a batch from a worker process
-SAVES_MORE = 1.1  # of an iteration: what is left out no longer disturbs the rest, either
+SAVES_MORE = 1.1  # times: what is left out no longer disturbs the rest, either
 SHARE_UNSURE = 0.02  # of an iteration
 LESS_LEFT = 0.02  # of an iteration: no remedy leaves less
 
