@@ -22,22 +22,19 @@ DUETS_LEAST = 2
 
 def summarise_heat(heat: Heat, counted: tuple[int, ...] | None = None) -> HeatResult:
     """Return a heat with what its windows show. `counted` are those that count next to the heats of other lanes."""
-    counts = _counted_alone(heat) if counted is None else counted
-    usable = [heat.windows[place] for place in counts]
+    quiet = quiet_windows(heat.windows)
+    steady = find_steady([step_ms(window) for window in quiet])
+    if counted is None:
+        # No other lane was timed with it: the quiet windows of its steady part count.
+        counted = tuple(heat.windows.index(window) for window in quiet[steady.start :])
+    usable = [heat.windows[place] for place in counted]
     return HeatResult(
         heat,
-        steady=find_steady([step_ms(window) for window in quiet_windows(heat.windows)]).kind,
-        steady_from=counts[0] if counts else 0,
+        steady=steady.kind,
+        steady_from=counted[0] if counted else 0,
         step_ms=mean_step_ms(usable) if usable and heat.process.status == "ok" else None,
-        counted=counts,
+        counted=counted,
     )
-
-
-def _counted_alone(heat: Heat) -> tuple[int, ...]:
-    """Return the windows that count in a heat that no other lane was timed with: the quiet ones of its steady part."""
-    quiet = quiet_windows(heat.windows)
-    start = find_steady([step_ms(window) for window in quiet]).start
-    return tuple(heat.windows.index(window) for window in quiet[start:])
 
 
 def quiet_windows(windows: tuple[Window, ...]) -> tuple[Window, ...]:
@@ -48,7 +45,11 @@ def quiet_windows(windows: tuple[Window, ...]) -> tuple[Window, ...]:
     quiet = tuple(window for window in windows if window.flag is None)
     if len(quiet) >= QUIET_LEAST:
         return quiet
-    return tuple(window for window in windows if window.noise is None or window.noise.halted is None) or windows
+    return tuple(window for window in windows if not _is_halted(window)) or windows
+
+
+def _is_halted(window: Window) -> bool:
+    return window.noise is not None and window.noise.halted is not None
 
 
 def steady_windows(result: HeatResult) -> tuple[Window, ...]:
@@ -101,7 +102,18 @@ def compare_steps(pairs: Sequence[tuple[HeatResult, HeatResult]]) -> SameSteps:
         return "not known"
     if all(counted_steps(one) == counted_steps(other) for one, other in pairs):
         return "same"
-    return "other" if any(_drifts([*map(_drift_of, side)]) for side in zip(*pairs, strict=True)) else "alike"
+    for lane in zip(*pairs, strict=True):
+        # The logarithms of how many times as long the later half of each heat's steps takes.
+        logs: list[float] = []
+        for windows in map(steady_windows, lane):
+            half = len(windows) // 2
+            logs.append(log(mean_step_ms(windows[half:]) / mean_step_ms(windows[:half])) if half else 0.0)
+        mean = sum(logs) / len(logs)
+        # By how much the heats of a lane differ by chance.
+        error = (variance(logs) / len(logs)) ** 0.5 if len(logs) > 1 else DRIFTS
+        if abs(mean) > max(DRIFTS, DRIFT_ERRORS * error):
+            return "other"
+    return "alike"
 
 
 def counted_steps(heat: HeatResult) -> tuple[int, int] | None:
@@ -110,24 +122,11 @@ def counted_steps(heat: HeatResult) -> tuple[int, int] | None:
     return (steps[0].start, steps[-1].stop - 1) if steps and steps[0] else None
 
 
-def _drifts(logs: Sequence[float]) -> bool:
-    """Whether the steps of a lane change with their number, by more than its heats differ by chance."""
-    mean = sum(logs) / len(logs)
-    error = (variance(logs) / len(logs)) ** 0.5 if len(logs) > 1 else DRIFTS
-    return abs(mean) > max(DRIFTS, DRIFT_ERRORS * error)
-
-
-def _drift_of(heat: HeatResult) -> float:
-    """Return the logarithm of how many times as long the later half of a heat's steps takes."""
-    windows = steady_windows(heat)
-    half = len(windows) // 2
-    return log(mean_step_ms(windows[half:]) / mean_step_ms(windows[:half])) if half else 0.0
-
-
 def noise_of_ratio(heat: HeatResult, reference: HeatResult) -> float:
     """Return the variance of the logarithm of their ratio, by how much the ratios of single turns differ; 0 without."""
-    ours, theirs = windows_by_turn(heat), windows_by_turn(reference)
-    logs = [log(step_ms(theirs[each]) / step_ms(ours[each])) for each in sorted(ours.keys() & theirs.keys())]
+    ours = windows_by_turn(heat)
+    theirs = windows_by_turn(reference)
+    logs = [log(step_ms(theirs[turn]) / step_ms(ours[turn])) for turn in sorted(ours.keys() & theirs.keys())]
     return variance(logs) / len(logs) if len(logs) >= QUIET_LEAST else 0.0
 
 
@@ -199,19 +198,21 @@ def middle(values: Iterable[float | None]) -> float | None:
 
 def largest(values: Iterable[int | Missing], nothing: str) -> int | Missing:
     """Return the largest value, or why there is none; `nothing` is the reason where there are no values at all."""
-    seen = list(values)
-    numbers = [value for value in seen if not isinstance(value, Missing)]
-    return max(numbers) if numbers else next(iter(seen), Missing(nothing))
+    known = list(values)
+    numbers = [value for value in known if not isinstance(value, Missing)]
+    if numbers:
+        return max(numbers)
+    return known[0] if known else Missing(nothing)
 
 
-def most_memory(own: int | Missing, seen: float | Missing) -> int | Missing:
+def most_memory(own: int | Missing, read: float | Missing) -> int | Missing:
     """Return the larger of a process's own high-water mark and of the most that all its processes held at one reading.
 
     The mark covers moments between two readings; the readings cover the processes of a loader.
     """
-    if isinstance(seen, Missing):
+    if isinstance(read, Missing):
         return own
-    return round(seen) if isinstance(own, Missing) else max(own, round(seen))
+    return round(read) if isinstance(own, Missing) else max(own, round(read))
 
 
 def startup_s(phases_s: Mapping[str, float]) -> float | None:
@@ -252,13 +253,17 @@ def estimate_memory(batch: int, peaks: Mapping[int, int], shapes: HeldBefore | M
 
 def find_largest_batch(room_bytes: int, estimate: Callable[[int], int | Missing]) -> int | None:
     """Return the largest batch that fits by its estimate; None if there are no estimates, or not even one item fits."""
-    fits, fails = 0, LARGEST_BATCH
+    fits = 0
+    fails = LARGEST_BATCH
     while fails - fits > 1:
         batch = (fits + fails) // 2
         needed = estimate(batch)
         if isinstance(needed, Missing):
             return None
-        fits, fails = (batch, fails) if needed <= room_bytes else (fits, batch)
+        if needed <= room_bytes:
+            fits = batch
+        else:
+            fails = batch
     return fits or None
 
 
@@ -269,40 +274,39 @@ def find_largest_batch(room_bytes: int, estimate: Callable[[int], int | Missing]
 
 # Times as long as the same steps in the other rounds: a turn is slow from here on. Where turns are alike it takes less,
 # as much as three standard deviations of a turn, but never less than the last figure.
-SLOW_TURN, SLOW_TURN_DEVIATIONS, SLOW_TURN_LEAST = 1.25, 3.0, 1.1
+SLOW_TURN = 1.25
+SLOW_TURN_DEVIATIONS = 3.0
+SLOW_TURN_LEAST = 1.1
 # Quiet turns of a round: from two on a disturbed one, of up to ten times as long, adds less than it spoils.
 QUIET_TURNS_LEAST = 2
 ROUNDS_LEAST = 3  # to know how long a turn's steps usually take
 ROUNDS_KNOWN = 5  # to know how much turns differ
 NORMAL = 1.4826  # a standard deviation over the median distance, of a normal distribution
 # A lane has slow turns of its own if it has this many times those of the others, and is that many errors above.
-SLOW_TURNS_RATIO, SLOW_TURNS_ERRORS = 2.0, 2.0
+SLOW_TURNS_RATIO = 2.0
+SLOW_TURNS_ERRORS = 2.0
 SLOW_HERE = MACHINE_SLOW + ": these steps were {:.1f} times as fast in other rounds"
-
-EVERY_STEP = range(0)
-
-RoundTurns = dict[int, Window]
 
 
 def judge_rounds(heats: Mapping[str, Sequence[Heat]]) -> dict[str, tuple[HeatResult, ...]]:
     """Return the results of each lane, with the windows flagged that the machine slowed down, and those that count."""
     flagged = _flag_by_other_rounds(heats)
-    begins = max((_begin_of(each) for each in flagged.values()), default=0)
+    begins = max((_begin_of(lane) for lane in flagged.values()), default=0)
     by_round: dict[int, list[Heat]] = {}
-    for each in flagged.values():
-        for heat in filter(_plays, each):
+    for lane in flagged.values():
+        for heat in filter(_plays, lane):
             by_round.setdefault(heat.round, []).append(heat)
-    turns = {number: _turns_that_count(each, begins) for number, each in by_round.items()}
-    apart = _steps_of_all(heat for each in flagged.values() for heat in each if heat.windows and not is_in_turns(heat))
-    return {
-        name: tuple(
-            _counting(heat, turns[heat.round])
-            if _plays(heat)
-            else _counting_steps(heat, apart.get(heat.round, EVERY_STEP))
-            for heat in each
-        )
-        for name, each in flagged.items()
-    }
+    turns = {number: _turns_that_count(played, begins) for number, played in by_round.items()}
+    apart = _steps_of_all(heat for lane in flagged.values() for heat in lane if heat.windows and not is_in_turns(heat))
+    results: dict[str, list[HeatResult]] = {name: [] for name in flagged}
+    for name, lane in flagged.items():
+        for heat in lane:
+            if _plays(heat):
+                counted = (place for place, window in enumerate(heat.windows) if window.turn in turns[heat.round])
+                results[name].append(summarise_heat(heat, tuple(counted)))
+            else:
+                results[name].append(_counting_steps(heat, apart.get(heat.round)))
+    return {name: tuple(of_lane) for name, of_lane in results.items()}
 
 
 def is_in_turns(heat: Heat) -> bool:
@@ -312,10 +316,6 @@ def is_in_turns(heat: Heat) -> bool:
 def _plays(heat: Heat) -> bool:
     """Whether a heat took turns to its end: one that failed must not take their later turns from the others."""
     return is_in_turns(heat) and heat.process.status == "ok"
-
-
-def _counting(heat: Heat, turns: frozenset[int]) -> HeatResult:
-    return summarise_heat(heat, tuple(place for place, window in enumerate(heat.windows) if window.turn in turns))
 
 
 def _steps_of_all(heats: Iterable[Heat]) -> dict[int, range]:
@@ -340,9 +340,9 @@ def _span_of(heat: Heat) -> tuple[int, int]:
     return steps_of(heat.windows[0]).start, steps_of(heat.windows[-1]).stop
 
 
-def _counting_steps(heat: Heat, steps: range) -> HeatResult:
+def _counting_steps(heat: Heat, steps: range | None) -> HeatResult:
     """Return the result of a heat of which only windows of these steps count, if it timed others as well."""
-    within = _places_within(heat, steps) if steps != EVERY_STEP else ()
+    within = () if steps is None else _places_within(heat, steps)
     if not within or len(within) == len(heat.windows):
         return summarise_heat(heat)
     quiet = [place for place in within if heat.windows[place].flag is None]
@@ -367,10 +367,12 @@ def _turns_that_count(heats: Sequence[Heat], begins: int) -> frozenset[int]:
     halted = {turn for turn in common for window in windows if _is_halted(window[turn])}
     loud = {turn for turn in common for window in windows if window[turn].flag is not None}
     later = frozenset(turn for turn in common if turn >= begins)
-    quiet = later - loud, common - loud
-    enough = (each for least in (QUIET_LEAST, QUIET_TURNS_LEAST) for each in quiet if len(each) >= least)
+    for least in (QUIET_LEAST, QUIET_TURNS_LEAST):
+        for quiet in (later - loud, common - loud):
+            if len(quiet) >= least:
+                return quiet
     ran = later - halted if len(later - halted) >= QUIET_LEAST else common - halted
-    return next(enough, ran) or common
+    return ran or common
 
 
 def _begin_of(heats: Sequence[Heat]) -> int:
@@ -378,14 +380,14 @@ def _begin_of(heats: Sequence[Heat]) -> int:
     series = [_by_turn(heat) for heat in heats if _plays(heat) and heat.burst is None]
     if not series:
         return 0
-    last = min(max(each, default=0) for each in series)
-    levels = [
-        median(told)
-        for turn in range(last + 1)
-        if (told := [step_ms(each[turn]) for each in series if turn in each and each[turn].flag is None])
-    ]
-    # A turn that was disturbed in every round has no level: then the turns cannot be numbered.
-    return find_steady(levels).start if len(levels) == last + 1 else 0
+    last = min(max(turns, default=0) for turns in series)
+    levels: list[float] = []
+    for turn in range(last + 1):
+        quiet = [step_ms(turns[turn]) for turns in series if turn in turns and turns[turn].flag is None]
+        if not quiet:
+            return 0  # A turn that was disturbed in every round has no level: then the turns cannot be numbered.
+        levels.append(median(quiet))
+    return find_steady(levels).start
 
 
 def _flag_by_other_rounds(heats: Mapping[str, Sequence[Heat]]) -> dict[str, tuple[Heat, ...]]:
@@ -394,31 +396,28 @@ def _flag_by_other_rounds(heats: Mapping[str, Sequence[Heat]]) -> dict[str, tupl
     What is slow there, too, is the lane's own, and no spell of the machine. What is slow in one round alone is the
     machine's doing where it meets the lanes alike, and the lane's own where it meets one of them.
     """
-    times = {name: _times_as_slow(each) for name, each in heats.items()}
+    times = {name: _times_as_slow(lane) for name, lane in heats.items()}
     cleared = {
-        name: tuple(_without_own_slowness(heat, found) for heat, found in zip(each, times[name], strict=True))
-        for name, each in heats.items()
+        name: tuple(_without_own_slowness(heat, found) for heat, found in zip(lane, times[name], strict=True))
+        for name, lane in heats.items()
     }
     most = _find_most(times.values())
     slow = {
         name: [
-            (place, turn)
-            for place, (heat, found) in enumerate(zip(each, times[name], strict=True))
-            for turn, window in _by_turn(heat).items()
-            if window.flag is None and found.get(turn, 1.0) > most
+            {turn for turn, window in _by_turn(heat).items() if window.flag is None and found.get(turn, 1.0) > most}
+            for heat, found in zip(lane, times[name], strict=True)
         ]
-        for name, each in cleared.items()
+        for name, lane in cleared.items()
     }
     # If one lane's are its own, none are flagged: else the others would lose theirs, and it would not.
-    is_machine = _meets_alike([len(found) for name, found in slow.items() if any(times[name])])
-    flagged: dict[str, tuple[Heat, ...]] = {}
-    for name, each in cleared.items():
-        marked = set(slow[name]) if is_machine else set()
-        flagged[name] = tuple(
-            _with_flags(heat, {turn for at, turn in marked if at == place}, times[name][place])
-            for place, heat in enumerate(each)
+    if not _meets_alike([sum(map(len, turns)) for name, turns in slow.items() if any(times[name])]):
+        return cleared
+    return {
+        name: tuple(
+            _with_flags(heat, turns, found) for heat, turns, found in zip(lane, slow[name], times[name], strict=True)
         )
-    return flagged
+        for name, lane in cleared.items()
+    }
 
 
 def _times_as_slow(heats: Sequence[Heat]) -> list[dict[int, float]]:
@@ -433,12 +432,12 @@ def _times_as_slow(heats: Sequence[Heat]) -> list[dict[int, float]]:
         {turn: log(step_ms(window)) for turn, window in _by_turn(heat).items()} if heat in played else {}
         for heat in heats
     ]
-    turns = sorted({turn for each in logs for turn in each})
-    by_turn = {turn: [each[turn] for each in logs if turn in each] for turn in turns}
-    usual = {turn: median(told) for turn, told in by_turn.items() if len(told) >= ROUNDS_LEAST}
+    turns = sorted({turn for by_turn in logs for turn in by_turn})
+    rounds = {turn: [by_turn[turn] for by_turn in logs if turn in by_turn] for turn in turns}
+    usual = {turn: median(values) for turn, values in rounds.items() if len(values) >= ROUNDS_LEAST}
     found: list[dict[int, float]] = []
-    for each in logs:
-        beyond = {turn: value - usual[turn] for turn, value in each.items() if turn in usual}
+    for by_turn in logs:
+        beyond = {turn: value - usual[turn] for turn, value in by_turn.items() if turn in usual}
         level = median(list(beyond.values())) if beyond else 0.0
         found.append({turn: exp(value - level) for turn, value in beyond.items()})
     return found
@@ -468,7 +467,7 @@ def _find_most(times: Iterable[Sequence[Mapping[int, float]]]) -> float:
         if len(known) < ROUNDS_KNOWN or turns < 2:
             return SLOW_TURN
         fitted = len(known) * turns / ((len(known) - 1) * (turns - 1))
-        spreads.append(NORMAL * sqrt(fitted) * median([abs(log(each)) for found in known for each in found.values()]))
+        spreads.append(NORMAL * sqrt(fitted) * median([abs(log(slow)) for found in known for slow in found.values()]))
     return min(SLOW_TURN, max(SLOW_TURN_LEAST, exp(SLOW_TURN_DEVIATIONS * max(spreads)))) if spreads else SLOW_TURN
 
 
@@ -495,9 +494,5 @@ def _with_flags(heat: Heat, turns: set[int], times: Mapping[int, float]) -> Heat
     )
 
 
-def _by_turn(heat: Heat) -> RoundTurns:
+def _by_turn(heat: Heat) -> dict[int, Window]:
     return {window.turn: window for window in heat.windows if window.turn is not None}
-
-
-def _is_halted(window: Window) -> bool:
-    return window.noise is not None and window.noise.halted is not None

@@ -28,13 +28,12 @@ from laptime.analysis.parity import is_same_work, judge_parity, tell_chance
 from laptime.analysis.script_losses import judge_losses
 from laptime.analysis.usage import summarise_usage
 from laptime.model import quantities
-from laptime.model.ask import DataSource
 from laptime.model.plan import Plan, PlannedLane
 from laptime.model.process import NO_TRAINING, Dnf
 from laptime.model.protocol import Protocol
 from laptime.model.quantities import Estimate, Missing
 from laptime.model.record import Comparison, Forecast, HeatResult, LaneResult, Parity
-from laptime.model.sample import Appeal, FirstLosses, Reference, Usage
+from laptime.model.sample import Appeal, FirstLosses, Reference
 from laptime.model.stats import median, moderated_interval, quantile, verdict, weighted_interval
 
 NO_HEAT_RUN = "no heat was run"
@@ -63,14 +62,17 @@ def summarise_lane(
     items = next(
         (result.heat.process.items_per_step for result in heats if result.heat.process.items_per_step is not None), None
     )
-    told = next((result.heat.steps_per_lap for result in heats if result.heat.steps_per_lap is not None), None)
-    steps = steps_of_lap(plan, lane, told)
+    counted = next((result.heat.steps_per_lap for result in heats if result.heat.steps_per_lap is not None), None)
+    steps = steps_of_lap(plan, lane, counted)
+    data = plan.data_of(lane)
     trains_nothing = lane.settings.input in NO_TRAINING
     # One estimate: the lap, the rate, the whole training and every factor are computed from this step.
     means = [heat.step_ms for heat in finished if heat.step_ms is not None]
     step = estimate([mean * scale for mean in means], [heat.counts for heat in finished], p95=_p95(finished))
-    mean, untold = _sure(step), _why_no_lap(means, step, steps)
-    lap, pace = _lap(mean, steps), rate(step, items)
+    mean = _sure(step)
+    no_lap = _why_no_lap(means, step, steps)
+    lap = _lap(mean, steps)
+    pace = rate(step, items)
     usage = summarise_usage(finished, lane.computes_on, cores, _middle_of(lap), _middle_of(pace))
     proofs = [result.heat.proofs for result in heats]
     if isinstance(reference, FirstLosses):
@@ -92,9 +94,12 @@ def summarise_lane(
         items_per_s=pace,
         first_step_ms=middle(heat.first_step_ms for heat in finished),
         startup_s=min(filter(None, (startup_s(result.heat.process.phases_s) for result in finished)), default=None),
-        peak_memory_bytes=most_memory(_peak(heats), NO_INSTRUMENT_READ if usage is None else usage.memory_most_bytes),
+        peak_memory_bytes=most_memory(
+            largest((result.heat.process.peak_memory_bytes for result in heats), NO_HEAT_RUN),
+            NO_INSTRUMENT_READ if usage is None else usage.memory_most_bytes,
+        ),
         device_memory_bytes=largest((result.heat.process.device_memory_bytes for result in heats), NO_HEAT_RUN),
-        energy_j_per_lap=_energy(usage),
+        energy_j_per_lap=NO_INSTRUMENT_READ if usage is None else usage.energy.j_per_lap,
         parity=parity,
         items_per_step=items,
         heats=heats,
@@ -109,11 +114,15 @@ def summarise_lane(
             )
         ),
         whole=forecast_whole(
-            heats, mean, None if trains_nothing else protocol, steps, _fresh_steps(plan.data_of(lane), items)
+            heats,
+            mean,
+            None if trains_nothing else protocol,
+            steps,
+            fresh_steps=None if data is None or not items else data.train_items / items,
         ),
         appeal=appeal,
         usage=usage,
-        absent={} if untold is None else {"lap": untold},
+        absent={} if no_lap is None else {"lap": no_lap},
         training=None if lane.training is None else lane.training.name,
         devices=lane.devices,
         where=lane.where,
@@ -134,22 +143,14 @@ def _tell_cut(reference: Reference | FirstLosses | str | None) -> tuple[str, ...
     return (f"batch norm sees each of {reference.shares} parts of a batch alone, and so does the lane's reference",)
 
 
-def _fresh_steps(data: DataSource | None, items_per_step: int | None) -> float | None:
-    """Return after how many steps every item on disk was seen once."""
-    return None if data is None or not items_per_step else data.train_items / items_per_step
-
-
-def steps_of_lap(plan: Plan, lane: PlannedLane, told: int | None) -> float | None:
+def steps_of_lap(plan: Plan, lane: PlannedLane, counted: int | None) -> float | None:
     """Return the steps of a lap; with another batch than the workload's, as many as cover the same items."""
-    subject, batch = plan.subject_of(lane), lane.settings.batch
-    steps = told if told is not None else subject.steps_per_lap
+    subject = plan.subject_of(lane)
+    batch = lane.settings.batch
+    steps = counted if counted is not None else subject.steps_per_lap
     if steps is None or batch is None or subject.batch is None:
         return steps
     return steps * subject.batch / batch
-
-
-def _peak(heats: tuple[HeatResult, ...]) -> int | Missing:
-    return largest((result.heat.process.peak_memory_bytes for result in heats), NO_HEAT_RUN)
 
 
 def _p95(heats: list[HeatResult]) -> float | Missing:
@@ -182,22 +183,22 @@ def _mean(weighed: Sequence[tuple[float, float]]) -> float:
 
 
 def _sure(step: Estimate | None) -> Estimate | None:
-    """Return the step, unless its interval is too wide to mean anything."""
-    return None if step is None or _is_too_wide(step) else step
+    """Return the step, unless its interval is too wide to mean anything.
 
-
-def _is_too_wide(mean: Estimate) -> bool:
-    """One heat has no interval, as its page reports. Two heats that differ by half have one of factors up to ten."""
-    return mean.ends is not None and (
-        mean.ends[0] * WIDEST_INTERVAL < mean.median or mean.ends[1] > WIDEST_INTERVAL * mean.median
-    )
+    One heat has no interval, as its page reports. Two heats that differ by half have one of factors up to ten.
+    """
+    if step is None or step.ends is None:
+        return step
+    low, high = step.ends
+    return None if low * WIDEST_INTERVAL < step.median or high > WIDEST_INTERVAL * step.median else step
 
 
 def _why_no_lap(means_ms: Sequence[float], step: Estimate | None, steps: float | None) -> Missing | None:
     if steps is None or not means_ms or _sure(step) is not None:
         return None
-    fastest, slowest = (each * steps for each in (min(means_ms), max(means_ms)))
-    says = f"its {len(means_ms)} heats give laps of {quantities.step(fastest)} to {quantities.step(slowest)}"
+    fastest = quantities.step(min(means_ms) * steps)
+    slowest = quantities.step(max(means_ms) * steps)
+    says = f"its {len(means_ms)} heats give laps of {fastest} to {slowest}"
     return Missing(f"{says}, too far apart to state one; more heats need a longer --budget")
 
 
@@ -207,12 +208,6 @@ def _lap(mean: Estimate | None, steps: float | None) -> Estimate | None:
 
 def _middle_of(figure: Estimate | None) -> float | None:
     return None if figure is None else figure.median
-
-
-def _energy(usage: Usage | None) -> float | Missing:
-    if usage is None:
-        return NO_INSTRUMENT_READ
-    return usage.energy.j_per_lap
 
 
 def _with_later_batches(parity: Parity, heats: Sequence[HeatResult], items: int | None, steps: float | None) -> Parity:
@@ -246,7 +241,14 @@ def forecast_whole(
     if looks is None:
         return None
     validation_s, test_s = looks
-    ready_s = median([_ready_s(heat) for heat in heats if heat.step_ms is not None])
+    # The time until the first step was done, without the proof before it, which a training does not have.
+    ready_s = median(
+        [
+            sum(result.heat.process.phases_s.get(name, 0.0) for name in READY_PHASES)
+            for result in heats
+            if result.step_ms is not None
+        ]
+    )
     further_steps = protocol.laps * steps - 1
     factor = fresh_factor(heats)
     fresh_extra_steps = min(fresh_steps or 0.0, further_steps) * (factor - 1)
@@ -263,11 +265,6 @@ def fresh_factor(heats: tuple[HeatResult, ...]) -> float:
         if result.heat.fresh is not None and result.step_ms is not None
     ]
     return max(1.0, median(found)) if found else 1.0
-
-
-def _ready_s(result: HeatResult) -> float:
-    """Return the time until the first step was done, without the proof before it, which a training does not have."""
-    return sum(result.heat.process.phases_s.get(name, 0.0) for name in READY_PHASES)
 
 
 def _forecast_looks(heats: tuple[HeatResult, ...], protocol: Protocol) -> tuple[float, float] | None:

@@ -98,11 +98,13 @@ def compare_references(mine: Reference, theirs: Reference) -> OtherWork | Missin
     exact = replace(mine.exact, precision="fp32")
     if not (mine.exact.scales and theirs.exact.scales):
         # An optimizer that takes a closure has no single steps. Timed turns that are taken again show its rate, too.
-        exact, theirs = _without_single_steps(exact), replace(theirs, exact=_without_single_steps(theirs.exact))
+        exact = _without_single_steps(exact)
+        theirs = replace(theirs, exact=_without_single_steps(theirs.exact))
     found = _find_difference(exact, theirs)
     if found is None:
         return find_other_rates(mine, theirs)
-    ours, others = mine.exact.batches, theirs.exact.batches
+    ours = mine.exact.batches
+    others = theirs.exact.batches
     if found.kind == "other computation" and ours is not None and others is not None and ours != others:
         return OtherWork("other data", f"its batches are other ones: {found.says}")
     return found
@@ -114,13 +116,16 @@ def _without_single_steps(run: ProofRun) -> ProofRun:
 
 def find_other_rates(mine: Reference, theirs: Reference) -> OtherWork | Missing | None:
     """Return how the rates of two networks' modules differ. One that only one of them has may be written otherwise."""
-    ours, others = dict(mine.rates), dict(theirs.rates)
+    ours = dict(mine.rates)
+    others = dict(theirs.rates)
     for name, rate in ours.items():
         other = others.get(name)
         if other is not None and other != rate:
             return OtherWork("other network", f"their {name} is {rate:g} and {other:g}")
-    alone = next((name for name, _ in (*mine.rates, *theirs.rates) if (name in ours) != (name in others)), None)
-    return None if alone is None else Missing(f"only one of them has a module with a {alone}")
+    for name, _ in (*mine.rates, *theirs.rates):
+        if name not in ours or name not in others:
+            return Missing(f"only one of them has a module with a {name}")
+    return None
 
 
 def tell_chance(parity: Parity) -> tuple[str, ...]:
@@ -141,22 +146,19 @@ def _judge_once(
         return Parity("unproven", reason=reference or "no reference was computed")
     if reference.problem:
         return Parity("unproven", reason=reference.problem)
-    incomparable = next(filter(None, (_why_incomparable(run, reference) for heat in proofs for run in heat)), None)
-    if incomparable:
-        return Parity("unproven", reason=incomparable)
-    exact = [run for heat in proofs for run in heat if run.precision == "fp32"]
+    runs = [run for heat in proofs for run in heat]
+    wanted = reference.exact.batches
+    for run in runs:
+        # Such a run proves nothing about a lane: the difference would not be the lane's.
+        if run.batches is not None and wanted is not None and run.batches != wanted:
+            reason = "its data gave other batches than for the reference: they are drawn again in each process"
+            return Parity("unproven", reason=reason)
+        if run.problem:
+            return Parity("unproven", reason=run.problem)
+    exact = [run for run in runs if run.precision == "fp32"]
     if not exact:
         return Parity("unproven", reason="no heat came as far as the proof")
-    coarse = [run for heat in proofs for run in heat if run.precision != "fp32"]
-    return _judge(exact, coarse, reference)
-
-
-def _why_incomparable(run: ProofRun, reference: Reference) -> str | None:
-    """Return why a run proves nothing about a lane: the difference would not be the lane's."""
-    wanted = reference.exact.batches
-    if run.batches is not None and wanted is not None and run.batches != wanted:
-        return "its data gave other batches than for the reference: they are drawn again in each process"
-    return run.problem
+    return _judge(exact, [run for run in runs if run.precision != "fp32"], reference)
 
 
 def _judge(exact: list[ProofRun], coarse: list[ProofRun], reference: Reference) -> Parity:
@@ -164,7 +166,15 @@ def _judge(exact: list[ProofRun], coarse: list[ProofRun], reference: Reference) 
     moved = max(move_distance(run, reference, "fp32") for run in exact)
     strays = max((loss_distance(run, reference.exact) for run in coarse), default=None)
     precision = coarse[0].precision if coarse else None
-    found = next(filter(None, (_why_different(run, reference) for run in [*exact, *coarse])), None)
+    found = None
+    for run in [*exact, *coarse]:
+        found = _find_difference(run, reference)
+        if found is None:
+            continue
+        known = run.own_way or reference.exact.own_way if run.own_way != reference.exact.own_way else None
+        if known:
+            found = replace(found, says=f"{found.says}; {known}")
+        break
     return Parity(
         status="differs" if found else "same",
         steps=len(reference.exact.losses),
@@ -177,13 +187,6 @@ def _judge(exact: list[ProofRun], coarse: list[ProofRun], reference: Reference) 
         reason=found.says if found else None,
         kind=found.kind if found else None,
     )
-
-
-def _why_different(run: ProofRun, reference: Reference) -> OtherWork | None:
-    """Return the first difference between a run and the reference, with the known reason for it, or None."""
-    found = _find_difference(run, reference)
-    known = run.own_way or reference.exact.own_way if run.own_way != reference.exact.own_way else None
-    return replace(found, says=f"{found.says}; {known}") if found and known else found
 
 
 def _find_difference(run: ProofRun, reference: Reference) -> OtherWork | None:
@@ -237,11 +240,15 @@ def move_distance(run: ProofRun, reference: Reference, precision: str) -> float:
 def _move_distances(run: ProofRun, reference: Reference, precision: str) -> dict[str, float]:
     """Return the same for each part of the proof; the keys are the words for a lane that is above 1."""
     small = Triple(*(Movement(proof.shrink, proof.moves) for proof in (run, reference.exact, reference.twin)))
-    found = {"its weights moved otherwise": _distance(small, reference, precision, _hidden(reference))}
-    single = _triple(run, reference, lambda each: each.single)
+    # The effect of rounding on a weight decay at the small rate, where it may be too small for float32: 1 - rate times
+    # decay is rounded in each step, and differently in each engine. The decay has a separate step.
+    decays = reference.exact.decay is not None and any(reference.exact.decay.moves)
+    hidden = WIDE_ROUNDING * len(reference.exact.losses) if decays else 0.0
+    found = {"its weights moved otherwise": _distance(small, reference, precision, hidden)}
+    single = _triple(run, reference, lambda proof: proof.single)
     if single is not None:
         found["its first step moved its weights otherwise"] = _distance(single, reference, precision, WIDE_ROUNDING)
-    decay = _triple(run, reference, lambda each: each.decay)
+    decay = _triple(run, reference, lambda proof: proof.decay)
     if decay is not None and precision == "fp32":
         found["its weight decay is another"] = _decay_distance(decay, reference.exact.start)
     return found
@@ -249,23 +256,12 @@ def _move_distances(run: ProofRun, reference: Reference, precision: str) -> dict
 
 def _triple(run: ProofRun, reference: Reference, of: Callable[[ProofRun], Movement | None]) -> Triple | None:
     """Return one part of the proof in a lane, the reference and its twin; None if the reference did not take it."""
-    mine, exact, twin = of(run), of(reference.exact), of(reference.twin)
-    if exact is None or twin is None or not _is_finite(exact):
+    mine = of(run)
+    exact = of(reference.exact)
+    twin = of(reference.twin)
+    if exact is None or twin is None or not all(map(math.isfinite, (exact.shrink, *exact.moves))):
         return None
     return Triple(mine or Movement(math.nan, ()), exact, twin)
-
-
-def _is_finite(moved: Movement) -> bool:
-    return all(map(math.isfinite, (moved.shrink, *moved.moves)))
-
-
-def _hidden(reference: Reference) -> float:
-    """Return the effect of rounding on a weight decay at the small rate, where it may be too small for float32.
-
-    1 - rate x decay is rounded in each step, and differently in each engine. The decay has a separate step.
-    """
-    decay = reference.exact.decay
-    return WIDE_ROUNDING * len(reference.exact.losses) if decay is not None and any(decay.moves) else 0.0
 
 
 def _distance(moved: Triple, reference: Reference, precision: str, hidden: float) -> float:
@@ -274,14 +270,17 @@ def _distance(moved: Triple, reference: Reference, precision: str, hidden: float
     length = max(LENGTH_TOLERANCE[precision], TWIN_MARGIN * _length_distance(moved.twin, moved.exact))
     parts = [_length_distance(moved.mine, moved.exact) / length]
     if precision == "fp32":
-        parts.append(abs(moved.mine.shrink - moved.exact.shrink) / _shrink_tolerance(moved, reference, hidden))
+        # How far the movement along the weights may differ: this is where a small weight decay shows.
+        start = reference.exact.start
+        chance = 0.01 * math.hypot(*moved.exact.moves) / start / math.sqrt(reference.weights) if start else 0.0
+        twin_shrink = TWIN_MARGIN * abs(moved.twin.shrink - moved.exact.shrink)
+        shrink_tolerance = max(SHRINK_FLOOR, hidden, chance, twin_shrink)
+        parts.append(abs(moved.mine.shrink - moved.exact.shrink) / shrink_tolerance)
         # The distance of the worst single array, in units of what is allowed: a frozen array is above 1. What only
         # rounding moves, as Adam does with a bias before a normalisation, also moves differently in the twin.
         pairs = zip(_array_distances(moved.mine, moved.exact), _array_distances(moved.twin, moved.exact), strict=True)
-        array_distance = max(
-            (distance / max(ARRAY_TOLERANCE, TWIN_MARGIN * chance) for distance, chance in pairs), default=0.0
-        )
-        parts.append(array_distance)
+        distances = (distance / max(ARRAY_TOLERANCE, TWIN_MARGIN * usual) for distance, usual in pairs)
+        parts.append(max(distances, default=0.0))
     return max(parts) if all(map(math.isfinite, parts)) else math.inf
 
 
@@ -312,13 +311,6 @@ def _array_distances(run: Movement, exact: Movement) -> list[float]:
     return [abs(move - wanted) / (wanted + least) for move, wanted in pairs if least]
 
 
-def _shrink_tolerance(moved: Triple, reference: Reference, hidden: float) -> float:
-    """Return how far the movement along the weights may differ: this is where a small weight decay shows."""
-    start = reference.exact.start
-    chance = 0.01 * math.hypot(*moved.exact.moves) / start / math.sqrt(reference.weights) if start else 0.0
-    return max(SHRINK_FLOOR, hidden, chance, TWIN_MARGIN * abs(moved.twin.shrink - moved.exact.shrink))
-
-
 def relative(value: float, wanted: float) -> float:
     """Return the relative distance; NaN if one of the values is, so that it passes no test."""
     return abs(value - wanted) / max(abs(wanted), 1e-30)
@@ -341,17 +333,21 @@ LATE_LOSS = {"fp32": 1e-4, "tf32": 1e-2, "fp16": 1e-2, "bf16": 5e-2}
 LATE_MOVE = {"fp32": 1e-2, "tf32": 0.1, "fp16": 0.1, "bf16": 0.2}
 
 # Batches of windows: how many must be known of both lanes, and how many times as many different ones one must have.
-BATCHES_SEEN, BATCHES_APART = 4, 2
+BATCHES_SEEN = 4
+BATCHES_APART = 2
 BATCHES_OTHER = 3  # that are others at the same steps
 # Losses of windows: how many must be known. They are apart where their mean distance is this large, and this many times
 # what it would be by the chance of single batches. Dropout that is drawn in another order moves single losses, and not
 # their mean.
-LOSSES_SEEN, LOSSES_APART, LOSSES_SURE = 6, 0.05, 10.0
+LOSSES_SEEN = 6
+LOSSES_APART = 0.05
+LOSSES_SURE = 10.0
 LOSS_LEAST = 0.1  # of the largest loss
 # Losses of the same steps before rounding has grown: of two heats they were alike to the last bit, of other kernels of
 # the same sums to 1e-6. Three layers in bf16 were 9e-5 off in the first steps, and 2e-4 in the fourth.
 BEGIN_LOSS = {"fp32": 2e-5, "tf32": 1e-2, "fp16": 1e-2, "bf16": 5e-2}
-NEAR_STEPS, NEAR_LOSS = 50, {"fp32": 2e-3, "tf32": 2e-2, "fp16": 2e-2, "bf16": 0.1}
+NEAR_STEPS = 50
+NEAR_LOSS = {"fp32": 2e-3, "tf32": 2e-2, "fp16": 2e-2, "bf16": 0.1}
 
 # Of the items of a lap: a last batch may be left out.
 LAPS_ALIKE = 0.01
@@ -372,7 +368,8 @@ def find_other_progress(one: LaneResult, other: LaneResult) -> OtherWork | None:
 
 def find_other_laps(one: LaneResult, other: LaneResult) -> OtherWork | None:
     """Return that a lap of two trainings holds other numbers of items: one may see a part of the data alone."""
-    mine, theirs = _items_a_lap(one), _items_a_lap(other)
+    mine = _items_a_lap(one)
+    theirs = _items_a_lap(other)
     if mine is None or theirs is None or abs(mine - theirs) <= LAPS_ALIKE * max(mine, theirs):
         return None
     name, its = _names_of((one, other))
@@ -387,15 +384,25 @@ def _items_a_lap(lane: LaneResult) -> float | None:
 
 def find_other_steps(one: LaneResult, other: LaneResult) -> OtherWork | None:
     """Return how two lanes' timed steps differ in what they do; None if nothing was seen."""
-    lanes = (one, other)
-    mine, theirs = (_windows_of(lane) for lane in lanes)
+    mine = _windows_of(one)
+    theirs = _windows_of(other)
+    name, its = _names_of((one, other))
     both = sorted(mine.keys() & theirs.keys())
     for steps in both:
-        found = _compare_windows(lanes, (mine[steps], theirs[steps]))
-        if found is not None:
-            return found
-    batches = _compare_batches(lanes, [(mine[steps].seen, theirs[steps].seen) for steps in both])
-    return batches or _compare_late(lanes, [_late_of(lane) for lane in lanes])
+        first, count, _ = steps
+        span = f"step {first:,}" if count == 1 else f"steps {first:,} to {_end_of(steps):,}"
+        updates = mine[steps].updates
+        its_updates = theirs[steps].updates
+        if updates is not None and its_updates is not None and relative(updates, its_updates) > COUNT_TOLERANCE:
+            often = f"{name} changed its weights {updates:.3g} times as often as in its first step"
+            return OtherWork("skipped updates", f"in {span}, {often}, and {its} {its_updates:.3g} times")
+        rate = mine[steps].rate
+        its_rate = theirs[steps].rate
+        if rate is not None and its_rate is not None and relative(rate, its_rate) > COUNT_TOLERANCE:
+            rates = f"the rate of {name} is {rate:.3g} times its first one, and that of {its} {its_rate:.3g} times"
+            return OtherWork("other rate", f"in {span}, {rates}")
+    batches = _compare_batches((one, other), [(mine[steps].seen, theirs[steps].seen) for steps in both])
+    return batches or _compare_late(one, other)
 
 
 def find_other_sizes(one: LaneResult, other: LaneResult) -> OtherWork | None:
@@ -413,11 +420,11 @@ def find_other_data(one: LaneResult, other: LaneResult) -> OtherWork | None:
 
     Alone it proves nothing: data may draw at random in the process of a step, which draws otherwise.
     """
-    seen = _seen_by_both(one, other)
-    others = sum(ours.digest != its.digest for ours, its in seen)
+    batches = _seen_by_both(one, other)
+    others = sum(ours.digest != its.digest for ours, its in batches)
     if others < BATCHES_OTHER:
         return None
-    where = f"at {others:,} of {len(seen):,} timed steps, than {_names_of((one, other))[1]} has there"
+    where = f"at {others:,} of {len(batches):,} timed steps, than {_names_of((one, other))[1]} has there"
     return OtherWork("other data", f"its batches are other ones: {where}")
 
 
@@ -425,7 +432,8 @@ def _seen_by_both(one: LaneResult, other: LaneResult) -> list[tuple[SeenBatch, S
     """Return the batches of the steps that both lanes timed; none where their settings feed them otherwise."""
     if one.settings != other.settings:
         return []
-    mine, theirs = _windows_of(one), _windows_of(other)
+    mine = _windows_of(one)
+    theirs = _windows_of(other)
     both = [(mine[steps].seen, theirs[steps].seen) for steps in sorted(mine.keys() & theirs.keys())]
     return [(ours, its) for ours, its in both if ours is not None and its is not None]
 
@@ -440,57 +448,41 @@ def _windows_of(lane: LaneResult) -> dict[StepRange, Window]:
     }
 
 
-def _compare_windows(lanes: Sequence[LaneResult], windows: Sequence[Window]) -> OtherWork | None:
-    """Return how the weights were changed otherwise in these steps, or at another rate."""
-    one, other = _names_of(lanes)
-    window = windows[0]
-    first = window.first_step or 0
-    span = f"step {first:,}" if window.steps == 1 else f"steps {first:,} to {first + window.steps - 1:,}"
-    mine, theirs = (each.updates for each in windows)
-    if mine is not None and theirs is not None and relative(mine, theirs) > COUNT_TOLERANCE:
-        often = f"{one} changed its weights {mine:.3g} times as often as in its first step"
-        return OtherWork("skipped updates", f"in {span}, {often}, and {other} {theirs:.3g} times")
-    mine, theirs = (each.rate for each in windows)
-    if mine is not None and theirs is not None and relative(mine, theirs) > COUNT_TOLERANCE:
-        rates = f"the rate of {one} is {mine:.3g} times its first one, and that of {other} {theirs:.3g} times"
-        return OtherWork("other rate", f"in {span}, {rates}")
-    return None
-
-
 def _compare_batches(
-    lanes: Sequence[LaneResult], seen: Sequence[tuple[SeenBatch | None, SeenBatch | None]]
+    lanes: Sequence[LaneResult], batches: Sequence[tuple[SeenBatch | None, SeenBatch | None]]
 ) -> OtherWork | None:
     """Return that one of them trains on fewer items a step, or again and again on the same ones."""
-    known = [(mine, theirs) for mine, theirs in seen if mine is not None and theirs is not None]
+    known = [(mine, theirs) for mine, theirs in batches if mine is not None and theirs is not None]
     one, other = _names_of(lanes)
     usual = [lane.items_per_step for lane in lanes]
     for mine, theirs in known:
         if all(usual) and mine.items * (usual[1] or 0) != theirs.items * (usual[0] or 0):
             sizes = f"{one} trained on batches of {mine.items:,} items, and {other} of {theirs.items:,}"
             return OtherWork("fewer items", f"while it was timed, {sizes}")
-    ours, others = ({each.digest for each in found} for found in zip(*known, strict=True)) if known else (set(), set())
-    fewer, more = sorted((len(ours), len(others)))
-    if more < BATCHES_SEEN or more < BATCHES_APART * fewer:
+    ours = len({mine.digest for mine, _ in known})
+    others = len({theirs.digest for _, theirs in known})
+    if max(ours, others) < max(BATCHES_SEEN, BATCHES_APART * min(ours, others)):
         return None
-    says = f"of {len(known)} batches of timed steps, {one} had {len(ours)} different ones, and {other} {len(others)}"
+    says = f"of {len(known)} batches of timed steps, {one} had {ours} different ones, and {other} {others}"
     return OtherWork("repeated batches", says)
 
 
 def find_other_losses(one: LaneResult, other: LaneResult) -> OtherWork | None:
     """Return that the losses of the timed steps are others, at the same steps of two trainings."""
-    mine, theirs = _losses_of(one), _losses_of(other)
+    mine = _losses_of(one)
+    theirs = _losses_of(other)
     both = sorted(mine.keys() & theirs.keys())
     if len(both) < LOSSES_SEEN:
         return None
     # A loss of almost nothing may be several times another one: it is held against a part of the largest, too.
     least = LOSS_LEAST * max(map(abs, theirs.values()))
-    apart = [(mine[each] - theirs[each]) / max(abs(mine[each]), abs(theirs[each]), least, 1e-30) for each in both]
+    apart = [(mine[at] - theirs[at]) / max(abs(mine[at]), abs(theirs[at]), least, 1e-30) for at in both]
     middle = sum(apart) / len(apart)
-    chance = math.sqrt(sum((each - middle) ** 2 for each in apart) / (len(apart) - 1) / len(apart))
+    chance = math.sqrt(sum((distance - middle) ** 2 for distance in apart) / (len(apart) - 1) / len(apart))
     if abs(middle) <= max(LOSSES_APART, LOSSES_SURE * chance):
         return None
     name, its = _names_of((one, other))
-    means = [sum(losses[each] for each in both) / len(both) for losses in (mine, theirs)]
+    means = [sum(losses[steps] for steps in both) / len(both) for losses in (mine, theirs)]
     return OtherWork(
         "knows the judge",
         f"at {len(both)} timed steps up to step {max(map(_end_of, both)):,}, the losses of {name} are "
@@ -503,7 +495,8 @@ def find_other_beginning(one: LaneResult, other: LaneResult) -> OtherWork | None
 
     Only for trainings that draw nothing at random which their proof leaves out, such as dropout: theirs may differ.
     """
-    precision, (name, its) = one.settings.precision, _names_of((one, other))
+    precision = one.settings.precision
+    name, its = _names_of((one, other))
     first = [
         {result.heat.seed: result.heat.first_losses for result in lane.heats if result.heat.first_losses}
         for lane in (one, other)
@@ -513,9 +506,10 @@ def find_other_beginning(one: LaneResult, other: LaneResult) -> OtherWork | None
         for seed in first[0].keys() & first[1].keys()
         for step, (mine, theirs) in enumerate(zip(first[0][seed], first[1][seed], strict=False), 1)
     ]
-    mine, theirs = _losses_of(one), _losses_of(other)
-    near = sorted(each for each in mine.keys() & theirs.keys() if _end_of(each) <= NEAR_STEPS)
-    found += [(_end_of(each), mine[each], theirs[each], NEAR_LOSS[precision]) for each in near]
+    mine = _losses_of(one)
+    theirs = _losses_of(other)
+    near = sorted(steps for steps in mine.keys() & theirs.keys() if _end_of(steps) <= NEAR_STEPS)
+    found += [(_end_of(steps), mine[steps], theirs[steps], NEAR_LOSS[precision]) for steps in near]
     for step, my_loss, its_loss, allowed in found:
         if relative(my_loss, its_loss) > allowed:
             says = f"at its step {step}, {name} has a loss of {my_loss:.6g}, and {its} of {its_loss:.6g}"
@@ -538,19 +532,21 @@ def _losses_of(lane: LaneResult) -> dict[StepRange, float]:
     }
 
 
-def _compare_late(lanes: Sequence[LaneResult], late: Sequence[LateStep | None]) -> OtherWork | None:
+def _compare_late(one: LaneResult, other: LaneResult) -> OtherWork | None:
     """Return how the trainings differ that were timed, each put back to its start."""
-    one, other = late
-    if one is None or other is None or one.precision != other.precision or len(one.moves) != len(other.moves):
+    mine = _late_of(one)
+    theirs = _late_of(other)
+    if mine is None or theirs is None or mine.precision != theirs.precision or len(mine.moves) != len(theirs.moves):
         return None
-    name, its = _names_of(lanes)
+    name, its = _names_of((one, other))
     when = "put back to their start after they were timed"
-    if relative(one.loss, other.loss) > LATE_LOSS[one.precision]:
-        says = f"{when}, {name} has a loss of {one.loss:.6g}, and {its} of {other.loss:.6g}"
+    if relative(mine.loss, theirs.loss) > LATE_LOSS[mine.precision]:
+        says = f"{when}, {name} has a loss of {mine.loss:.6g}, and {its} of {theirs.loss:.6g}"
         return OtherWork("knows the judge", says)
-    mine, theirs = (hypot(*late_step.moves) for late_step in late if late_step is not None)
-    if relative(mine, theirs) > LATE_MOVE[one.precision]:
-        says = f"{when}, a step moves the weights of {name} by {mine:.3g}, and of {its} by {theirs:.3g}"
+    my_move = hypot(*mine.moves)
+    its_move = hypot(*theirs.moves)
+    if relative(my_move, its_move) > LATE_MOVE[mine.precision]:
+        says = f"{when}, a step moves the weights of {name} by {my_move:.3g}, and of {its} by {its_move:.3g}"
         return OtherWork("knows the judge", says)
     return None
 

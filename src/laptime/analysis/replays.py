@@ -20,7 +20,8 @@ REPEATS_WITHIN = 1e-3  # of its way: how far the base's own turn may come out fr
 DIFFERING_LEAST = 2  # turns
 PART_OF_GAIN = 0.5  # of the gain is in the turns that were taken again
 # Of the other ends' distance from their middle. An honest dropout was within 3 %, a rate of 0.2 for 0.3 is 17 % nearer.
-FAR_APART, SPREADS = 0.12, 4.0
+FAR_APART = 0.12
+SPREADS = 4.0
 
 TAKEN_AGAIN = "taken again by the base's own code"
 NOT_AS_TOLD = OtherWork(
@@ -41,8 +42,10 @@ def find_other_replay(heats: Sequence[Heat]) -> OtherWork | Missing | None:
         return found[-1]
     if found:
         return Missing(f"{found[0].says}; one more turn would tell chance from other work")
-    unfit = next((heat.unreplayed for heat in heats if heat.unreplayed), None)
-    return None if unfit is None else Missing(f"no timed turn of it could be {TAKEN_AGAIN}: {unfit}")
+    for heat in heats:
+        if heat.unreplayed:
+            return Missing(f"no timed turn of it could be {TAKEN_AGAIN}: {heat.unreplayed}")
+    return None
 
 
 def find_gain_elsewhere(heats: Sequence[Heat], gain: float) -> str | None:

@@ -54,7 +54,8 @@ class MadeAhead:
 
     def made(self, number: int, at: int) -> None:
         if number > self._pass:
-            self._pass, self._is_known = number, True
+            self._pass = number
+            self._is_known = True
             self._ready.clear()
         if number == self._pass:
             self._ready.append(at)
@@ -137,7 +138,8 @@ class KerasBuilder:
         self._fetched.clear()
         self._ahead = MadeAhead()
         self._epoch_ended = None
-        self._iterator, self.is_used = number, True
+        self._iterator = number
+        self.is_used = True
         loader = self._made.get(number)
         key = (model, trained, loader.batch if loader else None)
         if key in self._fits or len(self._fits) < TRAININGS_MOST:
@@ -192,19 +194,18 @@ class KerasBuilder:
         self.now.summary.skip(events)
 
     def _batch(self, begin: int, end: int, steps: int) -> None:
-        first, ready = next((each for each in reversed(self._fetched) if each[0] < begin), (begin, begin))
+        first, ready = next((fetch for fetch in reversed(self._fetched) if fetch[0] < begin), (begin, begin))
         self._close(first)
         if self._epoch_ended is not None:
             self._gap("between epochs", self._epoch_ended, first)
             self._epoch_ended = None
-        within = [
-            each for each in self._fetched if each[0] >= begin
-        ]  # on JAX; a data loader's are then inside of these
-        within = within or [each for each in self._within if each[0] >= begin]
+        within = [fetch for fetch in self._fetched if fetch[0] >= begin]
+        if not within:  # on JAX a data loader's fetches are inside of these
+            within = [fetch for fetch in self._within if fetch[0] >= begin]
         ahead_ns = self._ahead.taken(steps, begin, end)
         if ahead_ns is not None:
             within = [(begin, begin + ahead_ns)]
-        waited = ready - first + sum(last - each for each, last in within)
+        waited = ready - first + sum(until - since for since, until in within)
         self.now.has_fetches = self.now.has_fetches or waited > 0 or ahead_ns is not None
         self._within.clear()
         self._fetched.clear()
@@ -220,7 +221,7 @@ class KerasBuilder:
             items=(loader.batch or 0) * steps if loader else 0,
             spans=[
                 ("data", first, ready),
-                *(("data", each, last) for each, last in within),
+                *(("data", since, until) for since, until in within),
                 ("step", begin, end),
             ],
         )

@@ -40,7 +40,8 @@ class LineTimes:
         if unit.spans is None:
             return
         for span in laid_out(unit.begin, unit.end, unit.spans):
-            first, last = unit.begin + span.start_ns, unit.begin + span.end_ns
+            first = unit.begin + span.start_ns
+            last = unit.begin + span.end_ns
             for place, begin, end in unit.lines:
                 key = span.part, place & kinds.PLACE_MASK
                 if begin < last and end > first and (key in self._ns or len(self._ns) < TIMED_PLACES_MOST):
@@ -121,17 +122,17 @@ class LineTimes:
             for place, (times, ns) in self._reads.items()
             if self._steps and (where := name(place)) is not None
         ]
-        return tuple(sorted(found, key=lambda each: -each.per_step))
+        return tuple(sorted(found, key=lambda line: -line.per_step))
 
     def lists(self, name: Callable[[int], str | None]) -> tuple[GrowingList, ...]:
         """Return the lists that grow; those that keep the graphs of tensors are first."""
         found = [
-            GrowingList(where, each.name, each.per_step, each.holds, each.bytes_each)
-            for (place, _), each in self._lists.items()
+            GrowingList(where, grown.name, grown.per_step, grown.holds, grown.bytes_each)
+            for (place, _), grown in self._lists.items()
             if (where := name(place)) is not None
         ]
         return tuple(
-            sorted(found, key=lambda each: (each.holds not in {"graph", "sum"}, -each.bytes_each * each.per_step))
+            sorted(found, key=lambda grown: (grown.holds not in {"graph", "sum"}, -grown.bytes_each * grown.per_step))
         )
 
 
@@ -201,7 +202,8 @@ class MemoryLooks:
 
     def __init__(self) -> None:
         self._kept: list[MemoryLook] = []
-        self._every, self._seen = 1, 0
+        self._every = 1
+        self._seen = 0
 
     def add(self, iterations: int, size: int) -> None:
         """Take the next look."""
@@ -236,8 +238,8 @@ class MemoryLooks:
         if passed <= 0:
             return None
         rises = [(later - before) / passed for before, later in pairwise(sizes)]
-        each, low, high = mean_interval(rises, ALPHA)
+        mean, low, high = mean_interval(rises, ALPHA)
         grown = sizes[-1] - sizes[0]
         enough = max(GROWN_LEAST_BYTES, GROWN_LEAST * sizes[0])
         grows = low > 0 and grown >= enough and sum(rise > 0 for rise in rises) >= RISES_LEAST
-        return MemoryTrend(each, low, high, round(sizes[0]), round(sizes[-1]), grows=grows)
+        return MemoryTrend(mean, low, high, round(sizes[0]), round(sizes[-1]), grows=grows)

@@ -47,7 +47,8 @@ class LoaderStarts:
         if loader not in self._found and len(self._found) >= LOADERS_MOST:
             loader = self._last
         found = self._found.setdefault(loader, _Starts())
-        self._last, took = loader, end - begin
+        self._last = loader
+        took = end - begin
         if kind == kinds.LOADER_OPEN:
             found.waits_for_first = True
             (found.later if found.first.times else found.first).times += 1
@@ -68,8 +69,8 @@ class LoaderStarts:
         That is more than as many other batches were waited for.
         """
         known = [self._found[loader] for loader in loaders if loader in self._found]
-        again = [begins for at, each in enumerate(known) for begins in (each.later, *([each.first] if at else []))]
-        others = sum(each.others for each in known)
-        usual = sum(each.other_ns for each in known) / others if others else 0.0
-        waited = sum(each.first_ns for each in again) - usual * sum(each.firsts for each in again)
-        return (sum(each.started_ns for each in again) + max(0.0, waited)) / 1e9
+        again = [starts.later for starts in known] + [starts.first for starts in known[1:]]
+        others = sum(starts.others for starts in known)
+        usual = sum(starts.other_ns for starts in known) / others if others else 0.0
+        waited = sum(begins.first_ns for begins in again) - usual * sum(begins.firsts for begins in again)
+        return (sum(begins.started_ns for begins in again) + max(0.0, waited)) / 1e9

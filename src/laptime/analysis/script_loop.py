@@ -39,7 +39,8 @@ AGE_BLOCKS = 12
 OTHERWISE = {"start_ns", "end_ns", "shortest_ns", "longest_ns"}  # figures of a window that are no sums
 # What is left out as a start: this many iterations, or this share of all. A training that has other times later on is
 # described as a whole.
-WARM_UP_MOST, WARM_UP_SHARE = 10, 0.05
+WARM_UP_MOST = 10
+WARM_UP_SHARE = 0.05
 CHANGES_LEVEL = {"warm-up", "slowing"}
 LEVELS_APART = 1.1  # times: less is not worth a sentence
 LEVEL_LEAST = 10  # iterations
@@ -138,9 +139,9 @@ class PlacedTimes:
 
     def add(self, placed: Iterable[Placed]) -> None:
         """Add what was in one iteration."""
-        for each in placed:
-            key = (each.kind, each.place if len(self.ns) < KNOWN_PLACES_MOST else 0)
-            self.ns[key] += each.end - each.begin
+        for stretch in placed:
+            key = (stretch.kind, stretch.place if len(self.ns) < KNOWN_PLACES_MOST else 0)
+            self.ns[key] += stretch.end - stretch.begin
             self.times[key] += 1
 
     def named(self, name: Callable[[int], str | None], besides: PlacedTimes | None = None) -> tuple[TimedPlace, ...]:
@@ -148,9 +149,9 @@ class PlacedTimes:
         ns = self.ns if besides is None else self.ns - besides.ns
         times = self.times if besides is None else self.times - besides.times
         found = [
-            TimedPlace(name(place), kinds.PLACED[kind], times[kind, place], each) for (kind, place), each in ns.items()
+            TimedPlace(name(place), kinds.PLACED[kind], times[kind, place], took) for (kind, place), took in ns.items()
         ]
-        return tuple(sorted(found, key=lambda each: -each.ns))
+        return tuple(sorted(found, key=lambda timed: -timed.ns))
 
 
 class LoopSummary:
@@ -163,18 +164,20 @@ class LoopSummary:
         self._first: OpenWindow | None = None
         self._fetches = self._backwards = self._steps = self._skips = 0
         self._gaps: dict[GapKind, Gap] = {}
-        self._evaluations: deque[PossibleValidation] = deque(
-            maxlen=EVALUATIONS_MOST
-        )  # that no iteration has followed yet
+        # Those that no iteration has followed yet.
+        self._evaluations: deque[PossibleValidation] = deque(maxlen=EVALUATIONS_MOST)
         self._validated: frozenset[int] = frozenset()  # the loaders of those that one has followed
-        self.placed, self.between = PlacedTimes(), PlacedTimes()  # within iterations, and between them
+        self.placed = PlacedTimes()  # within iterations
+        self.between = PlacedTimes()
         self.placed_apart = PlacedTimes()  # within the first one, and those whose lines were timed
         self.lines = LineTimes()
         self._timed: list[tuple[int, int]] = []  # iterations whose lines were timed, since the last that was not
         self._losses: list[tuple[int, float]] = []
-        self._every, self._seen = 1, 0
+        self._every = 1
+        self._losses_read = 0
         self._in_time = KeptIterations()
-        self.compilations, self.compile_ns = 0, 0
+        self.compilations = 0
+        self.compile_ns = 0
         self._unsent: Counter[int] = Counter()
 
     def add(self, unit: Unit) -> None:
@@ -200,6 +203,7 @@ class LoopSummary:
             self._first = _window_of(unit)
 
     def _add_to_windows(self, unit: Unit) -> None:
+        """Add one iteration to the last window, or in a new one."""
         for begin, end in self._timed:
             self.gap("timing lines", begin, end)
         self._timed = []
@@ -221,13 +225,13 @@ class LoopSummary:
     @property
     def skipped(self) -> int:
         """How many iterations these were, by what the others consist of."""
-        for seen, unsent in (
+        for read, unsent in (
             (self._steps + self._skips, self._unsent[kinds.STEP] + self._unsent[kinds.SKIP]),
             (self._backwards, self._unsent[kinds.BACKWARD]),
             (self._fetches, self._unsent[kinds.FETCH] + self._unsent[kinds.KERAS_BATCH]),
         ):
-            if seen:
-                return round(self.iterations * unsent / seen)
+            if read:
+                return round(self.iterations * unsent / read)
         return 0
 
     @property
@@ -265,8 +269,8 @@ class LoopSummary:
 
     def loss(self, at_ns: int, value: float) -> None:
         """Add a loss; of very many, every second, fourth ... is kept."""
-        self._seen += 1
-        if self._seen % self._every == 0:
+        self._losses_read += 1
+        if self._losses_read % self._every == 0:
             self._losses.append((at_ns, value))
         if len(self._losses) > LOSSES_MOST:
             self._losses = self._losses[1::2]
@@ -330,7 +334,7 @@ class LoopSummary:
             step_ms=_estimate(kept) if self._windows else None,
             items_per_s=items / wall_s if items and self._windows else Missing("the size of its batches was not seen"),
             items_per_iteration=items / count if items else Missing("the size of its batches was not seen"),
-            per_iteration=Multiplicity(*(each / self.iterations for each in sums)),
+            per_iteration=Multiplicity(*(times / self.iterations for times in sums)),
             whole=_phases(everything, unseen, per=1),
             steady=_phases(kept, unseen, per=count),
             steady_kind=steady.kind,
@@ -392,11 +396,13 @@ def _window_of(unit: Unit) -> OpenWindow:
 
 def _levels(windows: Sequence[LoopWindow], start: int) -> LoopLevels | None:
     """Return what iterations take before the last level of a training and in it, where that differs."""
-    before, last = windows[:start], windows[start:]
+    before = windows[:start]
+    last = windows[start:]
     count = sum(window.iterations for window in last)
     if not before or count < LEVEL_LEAST:
         return None
-    first_ms, last_ms = _mean_ms(before), _mean_ms(last)
+    first_ms = _mean_ms(before)
+    last_ms = _mean_ms(last)
     is_apart = max(first_ms, last_ms) >= LEVELS_APART * min(first_ms, last_ms)
     return LoopLevels(first_ms, last_ms, count) if is_apart else None
 
@@ -410,7 +416,8 @@ def _estimate(windows: Sequence[LoopWindow]) -> Estimate | None:
         return None
     size = max(1, len(windows) // AGE_BLOCKS)
     blocks = [_mean_ms(windows[first : first + size]) for first in range(0, len(windows) - size + 1, size)]
-    interval, mean = log_mean_interval(blocks, ALPHA), _mean_ms(windows)
+    interval = log_mean_interval(blocks, ALPHA)
+    mean = _mean_ms(windows)
     return Estimate(mean, min(interval.low, mean), max(interval.high, mean))
 
 
@@ -468,19 +475,23 @@ class IterationBuilder:
             self._add(unit)
         elif not unit.updated:
             _append(self._held, unit)
-        elif unit.optimizers.isdisjoint(self._optimizers()) or (self._has_fetch and len(self._group) < INNER_MOST):
+        elif (self._has_fetch and len(self._group) < INNER_MOST) or all(
+            unit.optimizers.isdisjoint(known.optimizers) for known in self._group
+        ):
             self._group += [*self._held, unit]
             self._held = []
         else:
             # Whether optimizers do not take turns, but one has ended its part of the training, and another goes on
-            updates = [each.optimizers for each in self._group if each.updated]
+            updates = [known.optimizers for known in self._group if known.updated]
             is_new = len(updates) > 1 and unit.optimizers.isdisjoint(updates[0])
             is_next_part = is_new and not self._has_fetch and self._last == updates[0]
-            if is_next_part:
+            # In a group that is too long for one fetch, too, each update was an iteration.
+            if is_next_part or (self._has_fetch and len(self._group) >= INNER_MOST):
                 self._emit_updates(self._group)
             else:
-                self._split_group()
-            self._group, self._held = [*self._held, unit], []
+                self._emit_joined(self._group)
+            self._group = [*self._held, unit]
+            self._held = []
             self._has_fetch = False
 
     def skip(self) -> None:
@@ -497,15 +508,14 @@ class IterationBuilder:
         """
         if not self._updates:
             self._count_backwards()
-        elif self._is_updated and self._is_first and self._repeats():
-            self._emit_updates([*self._group, *self._held])
         elif self._is_updated:
-            self._end_group()
-
-    def _repeats(self) -> bool:
-        """Whether an optimizer steps twice in a row in the group: not each of several in its turn."""
-        updates = [unit.optimizers for unit in self._group if unit.updated]
-        return any(first & second for first, second in pairwise(updates))
+            updates = [unit.optimizers for unit in self._group if unit.updated]
+            # Whether an optimizer steps twice in a row in the group: not each of several in its turn
+            repeats = any(first & second for first, second in pairwise(updates))
+            if self._is_first and repeats:
+                self._emit_updates([*self._group, *self._held])
+            else:
+                self._end_group()
 
     def _add(self, unit: Unit) -> None:
         if not self._group:
@@ -516,19 +526,11 @@ class IterationBuilder:
             self._group.append(unit)
         self._is_updated = self._is_updated or unit.updated
 
-    def _optimizers(self) -> set[int]:
-        return set().union(*(unit.optimizers for unit in self._group))
-
     def _end_group(self) -> None:
         self._emit_joined([*self._group, *self._held])
-        self._group, self._held, self._is_updated = [], [], False
-
-    def _split_group(self) -> None:
-        """Emit a group that no fetch begins, or that is too long for one fetch: each update was an iteration."""
-        if not self._has_fetch or len(self._group) < INNER_MOST:
-            self._emit_joined(self._group)
-            return
-        self._emit_updates(self._group)
+        self._group = []
+        self._held = []
+        self._is_updated = False
 
     def _emit_updates(self, units: list[Unit]) -> None:
         part: list[Unit] = []
@@ -553,7 +555,8 @@ class IterationBuilder:
         self.counted = "backward passes"
         for unit in self._group:
             self._emit_alone(unit)
-        self._group, self._is_updated = [], False
+        self._group = []
+        self._is_updated = False
 
     def _emit_alone(self, unit: Unit) -> None:
         """Emit an iteration without an optimizer: what has no gradients may be how the script updates its weights.
@@ -581,7 +584,8 @@ class StepsBuilder:
     """Cuts the fetches of `laptime.steps` into iterations, from each fetch to the next one of the same loader."""
 
     def __init__(self, emit: Callable[[Unit], None], gap: Callable[[GapKind, int, int], None]) -> None:
-        self._emit, self._gap = emit, gap
+        self._emit = emit
+        self._gap = gap
         self._open: Unit | None = None
         self._loader = 0  # whose fetches begin iterations now
         self._opening: tuple[int, int] | None = None
@@ -601,7 +605,10 @@ class StepsBuilder:
 
     def skip(self) -> None:
         """Leave out the last iteration: events follow that are not known."""
-        self._open, self._opening, self._ended, self._is_new_pass = None, None, 0, False
+        self._open = None
+        self._opening = None
+        self._ended = 0
+        self._is_new_pass = False
 
     def _fetch(self, begin: int, end: int, loader: int, items: int) -> None:
         unit = self._open
@@ -616,16 +623,12 @@ class StepsBuilder:
         if self._is_new_pass:
             self.epochs += 1
             self._is_new_pass = False
-            self._note_gaps(begin)
+            if self._ended and self._opening is not None:
+                first, last = self._opening
+                self._gap("loader start", first, last)
+                self._gap("between epochs", self._ended + last - first, begin)
         self._loader = loader
         self._open = Unit(begin=begin, data=end - begin, fetches=1, items=items, mark=end, spans=[("data", begin, end)])
-
-    def _note_gaps(self, at: int) -> None:
-        if not self._ended or self._opening is None:
-            return
-        first, last = self._opening
-        self._gap("loader start", first, last)
-        self._gap("between epochs", self._ended + last - first, at)
 
     def _close(self, at: int) -> None:
         unit = self._open

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import isnan
 
 from laptime.analysis.parity import relative
 from laptime.model.plan import PlannedLane
@@ -69,4 +70,4 @@ def _distance(one: ProofRun, other: ProofRun) -> float:
     """
     wanted = one.by_step
     found = [relative(value, wanted[step]) for step, value in other.by_step.items() if step in wanted]
-    return max((each if each == each else float("inf") for each in found), default=0.0)  # noqa: PLR0124  NaN
+    return max((float("inf") if isnan(distance) else distance for distance in found), default=0.0)

@@ -26,31 +26,27 @@ SMALL_LOSS = 0.1  # of a script's first loss: a loss below this share is compare
 
 def compare_scripts(candidate: LaneResult, base: LaneResult) -> OtherWork | Missing | None:
     """Return how the work of two scripts differs, or why that is not known; None if they do the same work."""
-    counted = _find_other_counts(candidate, base) or find_other_laps(candidate, base)
-    if counted is not None:
-        return counted
+    # How many weights the optimizers of each script train, where any was seen.
+    weights, base_weights = (
+        next((result.heat.process.parameters for result in lane.heats if result.heat.process.parameters), None)
+        for lane in (candidate, base)
+    )
+    if weights is not None and base_weights is not None and weights != base_weights:
+        return OtherWork("other network", f"it trains {weights:,} weights, and the base {base_weights:,}")
+    items = candidate.items_per_step
+    base_items = base.items_per_step
+    if items != base_items:
+        says = f"its step has {items or 0:,} items, and that of the base {base_items or 0:,}"
+        return OtherWork("other batch size", says)
+    other_laps = find_other_laps(candidate, base)
+    if other_laps is not None:
+        return other_laps
     for lane in (base, candidate):
         if lane.parity.status == "differs":
             return OtherWork(lane.parity.kind or "other work", lane.parity.reason or "its first losses differ")
         if lane.parity.status == "unproven":
             return Missing(lane.parity.reason or "no losses were compared")
     return _find_other_moves(candidate, base) or _find_other_losses(candidate, base)
-
-
-def _find_other_counts(candidate: LaneResult, base: LaneResult) -> OtherWork | None:
-    weights, others = (_weights(lane) for lane in (candidate, base))
-    if weights is not None and others is not None and weights != others:
-        return OtherWork("other network", f"it trains {weights:,} weights, and the base {others:,}")
-    items, others = candidate.items_per_step, base.items_per_step
-    if items != others:
-        says = f"its step has {items or 0:,} items, and that of the base {others or 0:,}"
-        return OtherWork("other batch size", says)
-    return None
-
-
-def _weights(lane: LaneResult) -> int | None:
-    """Return how many weights the optimizers of a script train, where any was seen."""
-    return next((heat.heat.process.parameters for heat in lane.heats if heat.heat.process.parameters), None)
 
 
 def _find_other_moves(candidate: LaneResult, base: LaneResult) -> OtherWork | Missing | None:
@@ -67,8 +63,8 @@ def _find_other_moves(candidate: LaneResult, base: LaneResult) -> OtherWork | Mi
         by = percent(hypot(*apart) / (all_moved or 1.0))
         return OtherWork("other update", f"its first {steps} steps change its weights otherwise, by {by}")
     stopped = any(
-        each > ARRAY_MOVED * (abs(moved) + HARDLY_MOVED * all_moved)
-        for each, moved in zip(apart, theirs.moves, strict=True)
+        distance > ARRAY_MOVED * (abs(moved) + HARDLY_MOVED * all_moved)
+        for distance, moved in zip(apart, theirs.moves, strict=True)
     )
     if not stopped:
         return None

@@ -62,7 +62,8 @@ SLOW_LINES_MOST = 256  # lines of the script that take time
 OF_A_TIMING = {"left_on", "reads", "runs", "tensors", "grows", "busy_thread", "nodes"}  # the facts of timed lines
 TOTALS = (kinds.MEMORY, kinds.CARD_MEMORY, kinds.PAGES, kinds.COLLECTED)
 COMPUTING_KINDS = {kinds.BACKWARD, kinds.STEP}
-STEADY_RISE, AS_LONG = 2.0, (0.6, 1.05)  # times: graphs of other lengths rise and fall
+STEADY_RISE = 2.0  # times: graphs of other lengths rise and fall
+AS_LONG = (0.6, 1.05)
 GRAPHS_MOST = 64  # looks at them
 CUT_OFF = "the process ended without a word, or still runs; up to a quarter of a second of it was not seen"
 
@@ -183,8 +184,10 @@ class ProcessReader:
         elif "lost" in facts:
             self._has_left = True
             self._lost += whole(facts["lost"])
-        elif not self._has_enough(facts):
-            self._take_described(facts)
+        else:
+            known = self._optimizers if "optimizer" in facts else self._loaders
+            if len(known) < DESCRIBED_MOST or not {"optimizer", "loader", "steps_loader"} & facts.keys():
+                self._take_described(facts)
 
     def _take_timed(self, facts: Mapping[str, Any]) -> None:
         """Take what was seen while the lines of some iterations were timed."""
@@ -216,12 +219,17 @@ class ProcessReader:
         elif "loader" in facts:
             self._loaders[whole(facts["loader"])] = read_loader(facts)
         elif "steps_loader" in facts:
-            number, batches = whole(facts["steps_loader"]), count_or_none(facts.get("batches"))
+            number = whole(facts["steps_loader"])
+            batches = count_or_none(facts.get("batches"))
             self._steps_loaders.add(number)
             self._loaders[number] = SeenLoader(None, batches, None, kind="laptime.steps")
         elif "keras_batch" in facts:
-            batch, kind = count_or_none(facts["keras_batch"]), text(facts.get("keras_data"))
-            loader = replace(read_loader(facts), batch=batch, kind=kind, queue=count_or_none(facts.get("queue")))
+            loader = replace(
+                read_loader(facts),
+                batch=count_or_none(facts["keras_batch"]),
+                kind=text(facts.get("keras_data")),
+                queue=count_or_none(facts.get("queue")),
+            )
             self._keras.made(whole(facts.get("iterator")), loader)
         elif "keras_fit" in facts:
             self._keras.fit_begins(*(whole(facts.get(literal)) for literal in ("keras_fit", "model", "trained")))
@@ -230,10 +238,6 @@ class ProcessReader:
             self._places[whole(facts["place"])] = text(facts.get("where"))
         elif "code_of" in facts and len(self._calls) < SLOW_LINES_MOST:
             self._calls[whole(facts["code_of"])] = names_of_calls(text(facts.get("code")))
-
-    def _has_enough(self, facts: Mapping[str, Any]) -> bool:
-        known = self._optimizers if "optimizer" in facts else self._loaders
-        return len(known) >= DESCRIBED_MOST and bool({"optimizer", "loader", "steps_loader"} & facts.keys())
 
     def take_events(self, body: bytes) -> None:
         """Take events. Those of Keras decide what an iteration is, where there are any.
@@ -342,7 +346,7 @@ class ProcessReader:
             return self._by_fetch.loop("steps", self._steps.epochs, ONE_PART, self._unsure())
         self._units.finish()
         self._iterations.finish()
-        counted, epochs = self._iterations.counted, self._units.epochs
+        counted = self._iterations.counted
         unseen = {} if self._sees_copies else {"copy_s": NO_COPY_SEEN}
         unseen |= IN_FUNCTION if self._in_function else {}
         if not self._units.has_loader:
@@ -353,24 +357,22 @@ class ProcessReader:
         if counted == "backward passes":
             unseen |= {"optimizer_s": NO_OPTIMIZER, "outside_s": NO_OPTIMIZER}
             unseen |= {} if self._iterations.evaluates else {"no_grad_s": NO_OPTIMIZER}
-        loop = self._summary.loop(counted, epochs or NO_LOADER_SEEN, unseen, self._unsure())
+        loop = self._summary.loop(counted, self._units.epochs or NO_LOADER_SEEN, unseen, self._unsure())
         if loop is None:
             return None
         loader = self.trained_loader
         anew = self._units.epochs / loop.iterations if loader is not None and loader.batches != 1 else 0.0
-        return replace(loop, restarts_s=self._restarts_s(), started_anew=min(anew, 1.0))
-
-    def _restarts_s(self) -> float:
-        """Return what loaders took to start worker processes again for later epochs: also new ones that are alike."""
+        # What loaders took to start worker processes again for later epochs: also new ones that are alike.
         alike: defaultdict[SeenLoader, list[int]] = defaultdict(list)
-        for number, loader in self._loaders.items():
-            if isinstance(number, int) and loader.workers:
-                alike[loader].append(number)
-        return sum(
+        for number, known in self._loaders.items():
+            if isinstance(number, int) and known.workers:
+                alike[known].append(number)
+        restarts_s = sum(
             self._starts.again_s(numbers)
-            for loader, numbers in alike.items()
-            if len(numbers) > 1 or not loader.keeps_workers
+            for known, numbers in alike.items()
+            if len(numbers) > 1 or not known.keeps_workers
         )
+        return replace(loop, restarts_s=restarts_s, started_anew=min(anew, 1.0))
 
     def _unsure(self) -> str | None:
         if self._lost:
@@ -395,7 +397,8 @@ TEXT_MOST = 4096
 SOME_MOST = 1024  # entries of a list or a table
 RANK_DIGITS = 9
 CALLED = re.compile(r"([A-Za-z_.][\w.]*)\(")
-CALLS_MOST, NAME_LETTERS_MOST = 8, 64  # of a line
+CALLS_MOST = 8  # of a line
+NAME_LETTERS_MOST = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -494,8 +497,13 @@ def nodes_per_step(looks: Sequence[tuple[int, int]]) -> float:
 
 
 def read_growing(facts: Mapping[str, Any]) -> GrowingList:
-    name, holds = text(facts.get("name")), text(facts.get("holds"))
-    return GrowingList("", name, real(facts.get("by")), holds, whole(facts.get("bytes_each")))
+    return GrowingList(
+        "",
+        text(facts.get("name")),
+        real(facts.get("by")),
+        text(facts.get("holds")),
+        whole(facts.get("bytes_each")),
+    )
 
 
 def names_of_calls(code: str) -> tuple[str, ...]:
@@ -551,7 +559,7 @@ def read_texts(value: object) -> tuple[str, ...]:
 def _table(value: object, read: Callable[[object], T]) -> dict[str, T]:
     if not isinstance(value, dict) or len(value) > SOME_MOST:
         raise _unexpected(value, "a table")
-    return {text(name): read(each) for name, each in value.items()}
+    return {text(name): read(entry) for name, entry in value.items()}
 
 
 def _flag(value: object) -> bool | None:
@@ -596,7 +604,8 @@ def compare_ranks(processes: Sequence[ScriptProcess]) -> RankSkew | None:
     own = {
         rank: sum(ms * count for ms, count in zip(blocks[rank], lengths, strict=True)) / iterations for rank in ranks
     }
-    slowest, fastest = max(ranks, key=lambda rank: own[rank]), min(ranks, key=lambda rank: own[rank])
+    slowest = max(ranks, key=lambda rank: own[rank])
+    fastest = min(ranks, key=lambda rank: own[rank])
     spread = own[slowest] / own[fastest]
     values = tuple(own[rank] for rank in ranks)
     if len(lengths) < FEWEST_STEADY:
@@ -616,9 +625,9 @@ def _common_edges(loops: Sequence[TrainingLoop]) -> list[int]:
     ends = [[*accumulate(window.iterations for window in loop.windows)] for loop in loops]
     steady = [after[min(loop.steady_from, len(after) - 1)] for loop, after in zip(loops, ends, strict=True)]
     common = sorted(set.intersection(*map(set, ends)))
-    edges = [each for each in common if each >= max(steady)]
+    edges = [end for end in common if end >= max(steady)]
     if len(edges) <= AGE_BLOCKS:
-        edges = [each for each in common if each >= min(steady)]
+        edges = [end for end in common if end >= min(steady)]
     blocks = min(AGE_BLOCKS, len(edges) - 1)
     return [edges[number * (len(edges) - 1) // blocks] for number in range(blocks + 1)] if blocks > 0 else []
 

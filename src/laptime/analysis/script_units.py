@@ -131,14 +131,15 @@ class Passes:
     def forget(self, until: int) -> None:
         """Leave out all that ended by then."""
         if self._found and self._found[0][1] <= until:
-            self._found = [each for each in self._found if each[1] > until]
+            self._found = [(first, last) for first, last in self._found if last > until]
 
 
 class UnitBuilder:
     """Cuts the events of one process into units and gaps."""
 
     def __init__(self, unit: Callable[[Unit], None], gap: NoteGap) -> None:
-        self._emit, self._gap = unit, gap
+        self._emit = unit
+        self._gap = gap
         self._open: Unit | None = None
         self._gap_begin: int | None = None
         self._gap_known = 0  # of the open gap: time that has another name
@@ -212,8 +213,12 @@ class UnitBuilder:
     def skip(self) -> None:
         """Close the last unit: events follow that are not known. What comes after them begins without a past."""
         self.finish()
-        self._gap_begin, self._gap_known, self._ended, self._last_end = None, 0, None, 0
-        self._copies, self._spans = [], []
+        self._gap_begin = None
+        self._gap_known = 0
+        self._ended = None
+        self._last_end = 0
+        self._copies = []
+        self._spans = []
 
     def _place(self, new: Placed) -> None:
         """Keep what takes time until its iteration ends; it takes the place of what is within it.
@@ -223,7 +228,8 @@ class UnitBuilder:
         first = len(self._placed)
         while first and self._placed[first - 1].begin >= new.begin:
             first -= 1
-        inner = [each for each in self._placed[first:] if new.kind in EVALUATIONS and each.kind not in EVALUATIONS]
+        within = self._placed[first:] if new.kind in EVALUATIONS else []
+        inner = [placed for placed in within if placed.kind not in EVALUATIONS]
         self._placed = [*self._placed[max(0, first - WAITING_UNITS_MOST) : first], *inner, new]
         if new.kind == kinds.SYNC:
             self._note("disk", new.begin, new.end)
@@ -254,7 +260,10 @@ class UnitBuilder:
             unit = self._begin(begin)
             unit.follows_fetch = True
         self._fetched[loader] = self._fetched.get(loader, 0) + 1
-        items = self._items_now(loader, items)
+        if items == kinds.AS_BEFORE:
+            items = self._items.get(loader, 0)
+        else:
+            self._items[loader] = items
         if not unit.loaders or loader in unit.loaders:
             unit.items += items
         unit.loaders.setdefault(loader, begin)
@@ -263,31 +272,29 @@ class UnitBuilder:
         unit.mark = end
         self._note("data", begin, end)
 
-    def _items_now(self, loader: int, items: int) -> int:
-        if items == kinds.AS_BEFORE:
-            return self._items.get(loader, 0)
-        self._items[loader] = items
-        return items
-
     def _end(self, begin: int, end: int) -> None:
         unit = self._open
         if unit is None:
             return
         if unit.worked:
             self._close(unit, begin)
-            self._gap_begin, self._ended = begin, (begin, end)
+            self._gap_begin = begin
+            self._ended = (begin, end)
         else:
             self._note_evaluation(unit, end)
 
     def _start_loader(self, begin: int, end: int, loader: int) -> None:
         self._opened.add(loader)
-        unit, fetched = self._open, self._fetched.get(loader, 0)
+        unit = self._open
+        fetched = self._fetched.get(loader, 0)
         self._fetched[loader] = 0
         if unit is not None and unit.worked and fetched == 1 and loader in unit.loaders:
             # It starts again for each batch, as in next(iter(loader)): then that is a part of each iteration.
             self._close(unit, begin)
             unit = self._begin(begin)
-            unit.follows_fetch, unit.mark, unit.data = True, end, end - begin
+            unit.follows_fetch = True
+            unit.mark = end
+            unit.data = end - begin
             unit.loaders[loader] = begin
             self._note("data", begin, end)
             return
@@ -330,9 +337,9 @@ class UnitBuilder:
         unit.copy += copied
         unit.no_grad += without
         synced = sum(
-            each.end - each.begin
-            for each in self._placed
-            if each.kind == kinds.SYNC and since <= each.begin and each.end <= begin
+            placed.end - placed.begin
+            for placed in self._placed
+            if placed.kind == kinds.SYNC and since <= placed.begin and placed.end <= begin
         )
         unit.outside += synced  # logging, of a loop that fetches nothing
         stepped = sum(last - first for first, last, _ in inside)
@@ -408,7 +415,9 @@ class UnitBuilder:
             length = at - self._gap_begin - self._gap_known - evaluated
             if length > 0 and self._last_end:
                 self._gap("between epochs", at - length, at)
-        self._gap_begin, self._gap_known, self._ended = None, 0, None
+        self._gap_begin = None
+        self._gap_known = 0
+        self._ended = None
         self._spans = [span for span in self._spans if span[2] > at] if self._spans else []
         self._open = Unit(begin=at, mark=at, last=at)
         return self._open
@@ -436,9 +445,9 @@ class UnitBuilder:
         if unit.updated:
             unit.outside += rest - without
             self._forget(unit.end)
-        unit.placed = [each for each in self._placed if unit.begin <= each.begin and each.end <= unit.end]
-        unit.between = [each for each in self._placed if each.end <= unit.begin]
-        self._placed = [each for each in self._placed if each.begin >= unit.end]
+        unit.placed = [placed for placed in self._placed if unit.begin <= placed.begin and placed.end <= unit.end]
+        unit.between = [placed for placed in self._placed if placed.end <= unit.begin]
+        self._placed = [placed for placed in self._placed if placed.begin >= unit.end]
         if self._lines:
             self._lines = take_lines(unit, self._lines)
         unit.spans = self._spans if len(self._spans) <= SPANS_MOST or unit.lines else None
@@ -456,7 +465,10 @@ class UnitBuilder:
         """Name a stretch that was no training, and go on with the gap behind it."""
         if self._last_end:
             self._gap("validation", unit.begin, end, frozenset(unit.loaders))
-        self._open, self._gap_begin, self._gap_known, self._ended = None, end, 0, None
+        self._open = None
+        self._gap_begin = end
+        self._gap_known = 0
+        self._ended = None
 
 
 def take_lines(unit: Unit, lines: list[TimedLine]) -> list[TimedLine]:
@@ -525,29 +537,28 @@ class KeptIterations:
         self._kept.append(KeptIteration(number, unit.begin, unit.end, unit.spans))
         if len(self._kept) > KEPT_MOST:
             self._every *= 2
-            self._kept = [each for each in self._kept if each.number % self._every == 0]
+            self._kept = [kept for kept in self._kept if kept.number % self._every == 0]
 
     def typical(self, since: int) -> TypicalIteration | None:
         """Return the middle one, by its time, of those that began since then; None where none was kept."""
-        kept = sorted((each for each in self._kept if each.begin >= since), key=lambda each: each.end - each.begin)
+        kept = [iteration for iteration in self._kept if iteration.begin >= since]
         if not kept:
             return None
-        middle = kept[len(kept) // 2]
+        middle = sorted(kept, key=lambda iteration: iteration.end - iteration.begin)[len(kept) // 2]
         spans = laid_out(middle.begin, middle.end, middle.spans)
         return TypicalIteration(middle.number, len(kept), middle.end - middle.begin, spans)
 
 
 def laid_out(begin: int, end: int, spans: Iterable[SeenSpan]) -> tuple[IterationSpan, ...]:
     """Return what each stretch was spent on; behind the last work of an iteration is what is outside of its step."""
-    seen = [span for span in spans if span[1] < end and span[2] > begin]
-    edges = sorted({begin, end, *(min(max(at, begin), end) for each in seen for at in each[1:])})
-    worked = max((until for part, _, until in seen if part in LAST_WORK), default=end)
+    inside = [span for span in spans if span[1] < end and span[2] > begin]
+    edges = sorted({begin, end, *(min(max(at, begin), end) for span in inside for at in span[1:])})
+    worked = max((until for part, _, until in inside if part in LAST_WORK), default=end)
     found: list[IterationSpan] = []
     for first, last in pairwise(edges):
-        here = {part for part, since, until in seen if since <= first and last <= until}
-        part = next(
-            (literal for literal in WITHIN if literal in here), "outside" if first >= worked else "unattributed"
-        )
+        here = {part for part, since, until in inside if since <= first and last <= until}
+        usual: SpanPart = "outside" if first >= worked else "unattributed"
+        part = next((part for part in WITHIN if part in here), usual)
         if found and found[-1].part == part:
             found[-1] = IterationSpan(part, found[-1].start_ns, last - begin)
         else:

@@ -14,7 +14,7 @@ from math import ceil, sqrt
 
 from laptime.model.protocol import LapResult
 from laptime.model.record import LaneResult
-from laptime.model.sample import MACHINE_SLOW, Heat, Window
+from laptime.model.sample import MACHINE_SLOW, Heat
 from laptime.model.script import TrainingLoop
 from laptime.model.stats import median
 
@@ -71,7 +71,7 @@ def times_of(heat: Heat) -> dict[int, float]:
     """
     # The very first step compiles and allocates.
     times = {number: ns / 1e6 for number, ns in enumerate(heat.early_ns, 1) if number > 1}
-    quiet = [window for window in heat.windows if not _is_disturbed(window)]
+    quiet = [window for window in heat.windows if window.flag is None or window.flag.startswith(MACHINE_SLOW)]
     for window in quiet if 2 * len(quiet) > len(heat.windows) else heat.windows:
         if window.first_step is not None and not (window.noise is not None and window.noise.halted):
             mean_ms = (window.end_ns - window.start_ns) / window.steps / 1e6
@@ -81,13 +81,10 @@ def times_of(heat: Heat) -> dict[int, float]:
     return times
 
 
-def _is_disturbed(window: Window) -> bool:
-    return window.flag is not None and not window.flag.startswith(MACHINE_SLOW)
-
-
 def find_loop_state(loop: TrainingLoop) -> StateChange | None:
     """Return the state of a watched training that costs time. It is seen once, so that it is not sure."""
-    first, times = 1, {}
+    first = 1
+    times: dict[int, float] = {}
     for window in loop.windows:
         times[first] = window.wall_ns / window.iterations / 1e6
         first += window.iterations
@@ -96,7 +93,8 @@ def find_loop_state(loop: TrainingLoop) -> StateChange | None:
 
 def loss_around(loop: TrainingLoop, state: StateChange) -> tuple[float, float] | None:
     """Return the usual loss of a watched training before a state, and the usual one from there on."""
-    first, begins_ns = 1, 0
+    first = 1
+    begins_ns = 0
     for window in loop.windows:
         if first <= state.step:
             begins_ns = window.start_ns
@@ -111,14 +109,14 @@ def find_slow_laps(trainings: Sequence[Sequence[LapResult]]) -> StateChange | No
 
     The laps are few, so each later one has to be slower. A first lap has the first step in it, and is no faster for it.
     """
-    told = [[1e3 * lap.train_s / max(lap.steps, 1) for lap in laps] for laps in trainings if len(laps) > 1]
-    for first in range(1, min(map(len, told), default=0)):
-        ratios = [[lap / median(laps[:first]) for lap in laps[first:]] for laps in told]
-        agree = sum(min(ratio) >= SLOWER for ratio in ratios)
-        if agree == len(told):
-            low, high = median([min(ratio) for ratio in ratios]), median([max(ratio) for ratio in ratios])
+    steps_ms = [[1e3 * lap.train_s / max(lap.steps, 1) for lap in laps] for laps in trainings if len(laps) > 1]
+    for first in range(1, min(map(len, steps_ms), default=0)):
+        ratios = [[step_ms / median(laps[:first]) for step_ms in laps[first:]] for laps in steps_ms]
+        if all(min(ratio) >= SLOWER for ratio in ratios):
+            low = median([min(ratio) for ratio in ratios])
+            high = median([max(ratio) for ratio in ratios])
             lost = median([(sum(ratio) - len(ratio)) / (first + sum(ratio)) for ratio in ratios])
-            return StateChange(first + 1, None, low, high, lost, agree, len(told))
+            return StateChange(first + 1, None, low, high, lost, agree=len(ratios), heats=len(ratios))
     return None
 
 
@@ -134,15 +132,22 @@ def find_state(heats: Sequence[StepSeries]) -> StateChange | None:
     if place is None:
         return None
     first, last, base = place
-    ratios = sorted(each / base for each in smooth[first : last + 1])
-    low, high = ratios[len(ratios) // 10], ratios[(9 * (len(ratios) - 1)) // 10]
+    ratios = sorted(time / base for time in smooth[first : last + 1])
+    low = ratios[len(ratios) // 10]
+    high = ratios[(9 * (len(ratios) - 1)) // 10]
     begins = _refine(steps, times, points, first, base * max(SLOWER, sqrt(low)))
     ends = points[last + 1][0] if last + 1 < len(points) else None
     inside = [time for step, time in zip(steps, times, strict=True) if step >= begins and (ends is None or step < ends)]
-    agree, came = _count_agreeing(heats, begins, ends)
+    agree = came = 0
+    for heat in heats:
+        before = [time for step, time in heat.items() if step < begins]
+        within = [time for step, time in heat.items() if begins <= step and (ends is None or step < ends)]
+        if min(len(before), len(within)) >= FEWEST:  # it came as far
+            came += 1
+            agree += median(within) >= SLOWER * median(before)
     if agree < min(STATE_HEATS_LEAST, len(heats)) or agree < AGREE * came:
         return None
-    lost = sum(max(0.0, each - base) for each in inside)
+    lost = sum(max(0.0, time - base) for time in inside)
     return StateChange(
         step=begins,
         until=None if ends is None else ends - 1,
@@ -157,7 +162,11 @@ def find_state(heats: Sequence[StepSeries]) -> StateChange | None:
 def ratio_within(change: StateChange, heats: Sequence[StepSeries], others: Sequence[StepSeries]) -> float | None:
     """Return how many times as long the steps of the state take in these heats as the same steps in others."""
     mine, theirs = (dict(zip(*_together(sequence), strict=True)) for sequence in (heats, others))
-    common = [step for step in mine.keys() & theirs.keys() if _holds(step, change.step, change.until)]
+    common = [
+        step
+        for step in mine.keys() & theirs.keys()
+        if change.step <= step and (change.until is None or step <= change.until)
+    ]
     if len(common) < FEWEST:
         return None
     return sum(mine[step] for step in common) / sum(theirs[step] for step in common)
@@ -168,16 +177,16 @@ def ratios_within(change: StateChange, lane: LaneResult, other: LaneResult) -> l
     theirs = {heat.heat.round: heat.heat for heat in other.heats if heat.heat.process.status == "ok"}
     ours = (heat.heat for heat in lane.heats)
     mine = [heat for heat in ours if heat.process.status == "ok" and heat.round in theirs]
-    told = (ratio_within(change, [times_of(heat)], [times_of(theirs[heat.round])]) for heat in mine)
-    return [each for each in told if each is not None]
+    ratios = (ratio_within(change, [times_of(heat)], [times_of(theirs[heat.round])]) for heat in mine)
+    return [ratio for ratio in ratios if ratio is not None]
 
 
 def _together(heats: Sequence[StepSeries]) -> tuple[list[int], list[float]]:
     """Return the steps that enough heats took, each with the median of its times; of two the lower one."""
     needed = min(STATE_HEATS_LEAST, len(heats))
     steps = sorted(set().union(*heats)) if heats else []
-    told = [(step, sorted(heat[step] for heat in heats if step in heat)) for step in steps]
-    kept = [(step, times[(len(times) - 1) // 2]) for step, times in told if len(times) >= needed]
+    found = [(step, sorted(heat[step] for heat in heats if step in heat)) for step in steps]
+    kept = [(step, times[(len(times) - 1) // 2]) for step, times in found if len(times) >= needed]
     return [step for step, _ in kept], [time for _, time in kept]
 
 
@@ -196,18 +205,23 @@ def _find_run(times: Sequence[float]) -> tuple[int, int, float] | None:
     The level is the lowest so far, so that a slow start is none, and a ramp counts from where it begins.
     """
     wide = max(FEWEST, len(times) // 10)
-    lowest, base, bases, slow = float("inf"), 0, [], []
+    lowest = float("inf")
+    base = 0
+    bases: list[int] = []
+    slow: list[bool] = []
     for at, time in enumerate(times):
         slow.append(time >= SLOWER * lowest)
         bases.append(base)
         level = median(times[at - wide + 1 : at + 1]) if at + 1 >= wide else float("inf")
         if level < lowest:
-            lowest, base = level, at - wide + 1
+            lowest = level
+            base = at - wide + 1
     place = _lasting(slow) or _returning(slow)
     if place is None or place[0] - bases[place[0]] < FEWEST:
         return None
     first, last = place
-    before, after = sorted(times[bases[first] : first]), times[first : last + 1]
+    before = sorted(times[bases[first] : first])
+    after = times[first : last + 1]
     high = before[int(0.8 * (len(before) - 1))]
     if median(after) < max(SLOWER * median(before), CLEAR * high):
         return None
@@ -217,14 +231,15 @@ def _find_run(times: Sequence[float]) -> tuple[int, int, float] | None:
 def _lasting(slow: Sequence[bool]) -> tuple[int, int] | None:
     """Return the run that begins earliest and lasts to the end."""
     least = max(FEWEST, ceil(LASTS * len(slow)))
-    seen, first = 0, None
+    slow_steps = 0
+    first = None
     for at in range(len(slow) - 1, -1, -1):
-        seen += slow[at]
+        slow_steps += slow[at]
         # It begins with slow steps: one alone before a fast stretch does not count.
         if (
             slow[at]
             and all(slow[at : at + FEWEST])
-            and seen >= STATE_SLOW_SHARE * (len(slow) - at)
+            and slow_steps >= STATE_SLOW_SHARE * (len(slow) - at)
             and len(slow) - at >= least
         ):
             first = at
@@ -233,7 +248,8 @@ def _lasting(slow: Sequence[bool]) -> tuple[int, int] | None:
 
 def _returning(slow: Sequence[bool]) -> tuple[int, int] | None:
     """Return the one run of slow steps. Several are a rhythm: of laps, or of a loader."""
-    runs, at = [], 0
+    runs: list[tuple[int, int]] = []
+    at = 0
     for is_slow, run in groupby(slow):
         length = len(list(run))
         if is_slow:
@@ -256,19 +272,3 @@ def _refine(
         if slow[at] and sum(slow[at:]) >= STATE_SLOW_SHARE * (len(slow) - at):
             return step
     return points[first][0]
-
-
-def _count_agreeing(heats: Sequence[StepSeries], begins: int, ends: int | None) -> tuple[int, int]:
-    """Return how many heats are slower in the state than before it, and how many of them came as far."""
-    agree = came = 0
-    for heat in heats:
-        before = [time for step, time in heat.items() if step < begins]
-        inside = [time for step, time in heat.items() if _holds(step, begins, None if ends is None else ends - 1)]
-        if min(len(before), len(inside)) >= FEWEST:
-            came += 1
-            agree += median(inside) >= SLOWER * median(before)
-    return agree, came
-
-
-def _holds(step: int, begins: int, until: int | None) -> bool:
-    return begins <= step and (until is None or step <= until)

@@ -31,6 +31,7 @@ from laptime.model.sample import (
     owner_of,
     preference,
 )
+from laptime.model.stats import median
 
 # What sensors showed between two moments: means, growth, slopes, power and energy.
 
@@ -41,7 +42,6 @@ ENERGY_LEAST_S = 2.0
 ENERGY_LEAST_READINGS = 10
 COUNTER_READINGS = 3
 NO_POWER_METER = Missing("no instrument shows the processor's power or energy")
-NO_POWER = Missing("no power is reported")
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,10 +94,10 @@ def shown_by(timeline: Timeline) -> tuple[Channel, ...]:
 def channel_name(timeline: Timeline, device: str, means: Meaning) -> str:
     """Return the name of the channel that shows this, or that would show it; empty if no sensor knows it."""
     absent = (channel for track in timeline.tracks for channel, _ in track.absent if channel.device == device)
-    channel = channel_of((timeline,), device, means) or next(
-        (each for each in absent if meaning_of(each) == means), None
-    )
-    return "" if channel is None else channel.name
+    shown = channel_of((timeline,), device, means)
+    if shown is not None:
+        return shown.name
+    return next((channel.name for channel in absent if meaning_of(channel) == means), "")
 
 
 def shown_within(timeline: Timeline, device: str, means: Meaning, span: Span) -> tuple[TimedValue, ...] | Missing:
@@ -172,7 +172,8 @@ def trapezoid_mean(stretches: Sequence[tuple[TimedValue, ...]]) -> float:
 
 def why_no_energy(stretches: Sequence[tuple[TimedValue, ...]], readings: int) -> Missing | None:
     """Return why the readings are too few for energy, or None; meters are updated ten times a second."""
-    spent_s, count = lasted_s(stretches), sum(map(len, stretches))
+    spent_s = lasted_s(stretches)
+    count = sum(map(len, stretches))
     if spent_s < ENERGY_LEAST_S:
         return Missing(f"{spent_s:.1f} s between its first and last reading, and energy needs {ENERGY_LEAST_S:g} s")
     if count < readings:
@@ -203,11 +204,12 @@ def pooled_power(pairs: Sequence[TimelineSpan], devices: Sequence[str]) -> Power
         meters = meters_of("cpu")
         absent = ((name, why) for timeline, _ in pairs for name, why in timeline.absent if name in meters)
         return next((Missing(f"{name}: {why.missing}") for name, why in absent), NO_POWER_METER)
-    parts = [_one(pairs, device) for device in devices]
-    missing = next((part for part in parts if isinstance(part, Missing)), None)
-    if missing is not None:
-        return missing
-    powers = [part for part in parts if isinstance(part, Power)]
+    powers: list[Power] = []
+    for device in devices:
+        power = _power_of_device(pairs, device)
+        if isinstance(power, Missing):
+            return power
+        powers.append(power)
     how: Literal["counted", "estimated"] = "counted" if all(power.how == "counted" for power in powers) else "estimated"
     return Power(sum(power.watts for power in powers), how)
 
@@ -216,7 +218,8 @@ def make_energy(of: str, power: Power | Missing, lap_s: float | None, items_per_
     """Return the energy of a lap and of a thousand items at this power and pace."""
     if isinstance(power, Missing):
         return Energy(of, power, power, power, power, power)
-    no_lap, no_items = Missing("how long a lap is was not told"), Missing("how many items a step has was not told")
+    no_lap = Missing("how long a lap is was not told")
+    no_items = Missing("how many items a step has was not told")
     return Energy(
         of=of,
         how=power.how,
@@ -227,49 +230,41 @@ def make_energy(of: str, power: Power | Missing, lap_s: float | None, items_per_
     )
 
 
-def _one(pairs: Sequence[TimelineSpan], device: str) -> Power | Missing:
-    counted = _counted(pairs, device)
-    if isinstance(counted, Power):
-        return counted
-    sampled = _sampled(pairs, device)
-    return counted if sampled == NO_POWER else sampled
-
-
-def _counted(pairs: Sequence[TimelineSpan], device: str) -> Power | Missing:
+def _power_of_device(pairs: Sequence[TimelineSpan], device: str) -> Power | Missing:
+    """Return the power that a meter counted or, where none did, the mean of its readings."""
     meter = channel_of((timeline for timeline, _ in pairs), device, "energy")
     if meter is None:
-        return pairs[0][0].why_not(device, channel_name(pairs[0][0], device, "energy"))
-    stretches = _stretches(pairs, device, meter.name)
-    refused = stretches if isinstance(stretches, Missing) else why_no_energy(stretches, COUNTER_READINGS)
-    if refused is not None:
-        return refused
-    assert not isinstance(stretches, Missing)
-    rate = pooled_growth_per_s(stretches)
-    return rate if isinstance(rate, Missing) else Power(rate * JOULES[meter.unit], "counted")
-
-
-def _sampled(pairs: Sequence[TimelineSpan], device: str) -> Power | Missing:
+        why_not = pairs[0][0].why_not(device, channel_name(pairs[0][0], device, "energy"))
+    else:
+        stretches = _stretches(pairs, device, meter.name, COUNTER_READINGS)
+        rate = stretches if isinstance(stretches, Missing) else pooled_growth_per_s(stretches)
+        if not isinstance(rate, Missing):
+            return Power(rate * JOULES[meter.unit], "counted")
+        why_not = rate
     shown = channel_of((timeline for timeline, _ in pairs), device, "power")
     if shown is None:
-        return NO_POWER
-    stretches = _stretches(pairs, device, shown.name)
-    refused = stretches if isinstance(stretches, Missing) else why_no_energy(stretches, ENERGY_LEAST_READINGS)
-    if refused is not None:
-        return refused
-    assert not isinstance(stretches, Missing)
+        return why_not
+    stretches = _stretches(pairs, device, shown.name, ENERGY_LEAST_READINGS)
+    if isinstance(stretches, Missing):
+        return stretches
     return Power(trapezoid_mean(stretches) * WATTS[shown.unit], "estimated")
 
 
-def _stretches(pairs: Sequence[TimelineSpan], device: str, name: str) -> list[tuple[TimedValue, ...]] | Missing:
-    """Return a channel's readings in each span, or why there are none in any."""
-    told = [within(timeline, device, name, span) for timeline, span in pairs]
+def _stretches(
+    pairs: Sequence[TimelineSpan], device: str, name: str, readings: int
+) -> list[tuple[TimedValue, ...]] | Missing:
+    """Return a channel's readings in each span, or why these are too few for energy."""
+    found = [within(timeline, device, name, span) for timeline, span in pairs]
     known = [
         stretch
-        for (timeline, _), points in zip(pairs, told, strict=True)
+        for (timeline, _), points in zip(pairs, found, strict=True)
         if not isinstance(points, Missing)
         for stretch in split_at_pauses(timeline, points)
     ]
-    return known or next(each for each in told if isinstance(each, Missing))
+    if not known:
+        return next(points for points in found if isinstance(points, Missing))
+    refused = why_no_energy(known, readings)
+    return known if refused is None else refused
 
 
 # The measured limits of a device, from what several frameworks reached; and how close a lane comes to them.
@@ -277,39 +272,39 @@ def _stretches(pairs: Sequence[TimelineSpan], device: str, name: str) -> list[tu
 ToldPeaks = Mapping[str, "Peak | Missing"]
 
 
-def join_peaks(key: DeviceKey, measured: str, told: Mapping[str, ToldPeaks]) -> DevicePeaks:
+def join_peaks(key: DeviceKey, measured: str, found: Mapping[str, ToldPeaks]) -> DevicePeaks:
     """Take the best of all frameworks for each limit: what one of them reaches, the device can do.
 
-    `told` holds, by framework, what it reached. Where none reached a limit, the reason of each is kept.
+    `found` holds, by framework, what it reached. Where none reached a limit, the reason of each is kept.
     """
-    limits = dict.fromkeys(limit for mapping in told.values() for limit in mapping)
+    limits = dict.fromkeys(limit for mapping in found.values() for limit in mapping)
     peaks: dict[str, Peak] = {}
     absent: dict[str, Missing] = {}
     for limit in limits:
-        by = {framework: each[limit] for framework, each in told.items() if limit in each}
+        by = {framework: mapping[limit] for framework, mapping in found.items() if limit in mapping}
         reached = [peak for peak in by.values() if isinstance(peak, Peak)]
         if reached:
             peaks[limit] = max(reached, key=lambda peak: peak.best_per_s)
         else:
-            absent[limit] = _why_not({name: each for name, each in by.items() if isinstance(each, Missing)})
+            reasons = ((framework, reason.missing) for framework, reason in by.items() if isinstance(reason, Missing))
+            absent[limit] = Missing("; ".join(f"{framework}: {reason}" for framework, reason in reasons))
     return DevicePeaks(key.device, key.label, key.driver, measured, peaks, absent)
-
-
-def _why_not(reasons: Mapping[str, Missing]) -> Missing:
-    return Missing("; ".join(f"{framework}: {reason.missing}" for framework, reason in reasons.items()))
 
 
 def place_under_roof(step_ms: float, precision: str, work: StepWork, peaks: DevicePeaks) -> Roofline | Missing:
     """Compare a step with its device's measured peaks; the limit that would take longer at its peak binds."""
-    product, copy = peaks.peaks.get(precision), peaks.peaks.get(COPY_EXERCISE)
+    product = peaks.peaks.get(precision)
+    copy = peaks.peaks.get(COPY_EXERCISE)
     if product is None or copy is None:
         lacks = precision if product is None else COPY_EXERCISE
         reason = peaks.absent.get(lacks, Missing("it was not tried"))
         what = "a copy" if lacks == COPY_EXERCISE else f"products in {lacks}"
         return Missing(f"what {peaks.label} can do at most in {what} is not known: {reason.missing}")
     seconds = step_ms / 1e3
-    flops_per_s, bytes_per_s = work.flops / seconds, work.bytes / seconds
-    product_share, copy_share = flops_per_s / product.best_per_s, bytes_per_s / copy.best_per_s
+    flops_per_s = work.flops / seconds
+    bytes_per_s = work.bytes / seconds
+    product_share = flops_per_s / product.best_per_s
+    copy_share = bytes_per_s / copy.best_per_s
     return Roofline(
         precision=precision,
         work=work,
@@ -323,7 +318,8 @@ def place_under_roof(step_ms: float, precision: str, work: StepWork, peaks: Devi
     )
 
 
-HOST, HEAT = "host", "heat"
+HOST = "host"
+HEAT = "heat"
 PROCESSOR_WORDS = "the processor"
 Reading = Callable[[Timeline, Span], "float | Missing"]
 ShownReading = tuple[TimedValue, ...] | Missing
@@ -359,7 +355,8 @@ def describe_usage(
     """Return the usage within some spans; `warming` holds longer ones, for the slope of the temperature."""
     card = watched_card(device, pairs[0][0])
     hot = card or (HOST if device.kind == "cpu" else device.name)
-    usual, most = _median(pairs), _most(pairs)
+    usual = _over(pairs, median)
+    most = _over(pairs, max)
     return Usage(
         processor_percent=usual(lambda line, span: _share(_busy_cores(line, HEAT, span), cores)),
         others_percent=usual(lambda line, span: _others(line, span, cores)),
@@ -369,7 +366,7 @@ def describe_usage(
         device_memory_most_bytes=most(_of_card(device, card, "memory", most_of)),
         temperature_of=hot,
         temperature_most_c=most(lambda line, span: most_of(shown_within(line, hot, "temperature", span))),
-        temperature_slope_c_per_min=_median(warming or pairs)(
+        temperature_slope_c_per_min=_over(warming or pairs, median)(
             lambda line, span: slope_per_min(shown_within(line, hot, "temperature", span))
         ),
         power_most_w=most(lambda line, span: _most_power(line, device, card, span)),
@@ -443,8 +440,8 @@ def _power(pairs: Sequence[TimelineSpan], device: Device, cards: list[str]) -> P
     metered = _metered(pairs[0][0], device, cards)
     if isinstance(metered, Missing):
         return metered
-    told = [mean_power(line, metered, span) for line, span in pairs]
-    known = [power for power in told if isinstance(power, Power)]
+    powers = [mean_power(timeline, metered, span) for timeline, span in pairs]
+    known = [power for power in powers if isinstance(power, Power)]
     if not known:  # each heat may be too short alone
         return pooled_power(pairs, metered)
     watts = middle(power.watts for power in known)
@@ -456,35 +453,28 @@ def _metered(timeline: Timeline, device: Device, cards: list[str]) -> list[str] 
     """Return what has a lane's meters; a processor's meters do not measure a card that was not watched."""
     if not cards and device.kind != "cpu":
         return timeline.why_not(device.name, channel_name(timeline, device.name, "energy"))
-    return cards or _packages(timeline)
+    if cards:
+        return cards
+    # The parts of the processor that have a meter.
+    parts = dict.fromkeys(channel.device for channel in shown_by(timeline) if meaning_of(channel) == "energy")
+    return [name for name in parts if owner_of(name) == "cpu"]
 
 
-def _packages(timeline: Timeline) -> list[str]:
-    """Return the parts of the processor that have a meter."""
-    metered = (channel.device for channel in shown_by(timeline) if meaning_of(channel) == "energy")
-    return [name for name in dict.fromkeys(metered) if owner_of(name) == "cpu"]
+def _over(
+    pairs: Sequence[TimelineSpan], join: Callable[[Sequence[float]], float]
+) -> Callable[[Reading], float | Missing]:
+    """Return a function that joins the readings of all spans; why there is none where none has it."""
 
-
-def _median(pairs: Sequence[TimelineSpan]) -> Callable[[Reading], float | Missing]:
     def over(reading: Reading) -> float | Missing:
-        told = [reading(timeline, span) for timeline, span in pairs]
-        known = middle(None if isinstance(each, Missing) else each for each in told)
-        return _reason(told) if known is None else known
+        values = [reading(timeline, span) for timeline, span in pairs]
+        known = [value for value in values if not isinstance(value, Missing)]
+        return join(known) if known else _reason(values)
 
     return over
 
 
-def _most(pairs: Sequence[TimelineSpan]) -> Callable[[Reading], float | Missing]:
-    def over(reading: Reading) -> float | Missing:
-        told = [reading(timeline, span) for timeline, span in pairs]
-        known = [each for each in told if not isinstance(each, Missing)]
-        return max(known) if known else _reason(told)
-
-    return over
-
-
-def _reason(told: Sequence[float | Missing]) -> Missing:
-    return next(each for each in told if isinstance(each, Missing))
+def _reason(values: Sequence[float | Missing]) -> Missing:
+    return next(value for value in values if isinstance(value, Missing))
 
 
 def _busy_cores(timeline: Timeline, device: str, span: Span) -> float | Missing:
@@ -497,9 +487,12 @@ def _share(cores_busy: float | Missing, cores: int) -> float | Missing:
 
 def _others(timeline: Timeline, span: Span, cores: int) -> float | Missing:
     """Return the share of all cores of the machine that others took: a container may only have some of them."""
-    total, own = _busy_cores(timeline, HOST, span), _busy_cores(timeline, HEAT, span)
-    if isinstance(total, Missing) or isinstance(own, Missing):
-        return total if isinstance(total, Missing) else own
+    total = _busy_cores(timeline, HOST, span)
+    if isinstance(total, Missing):
+        return total
+    own = _busy_cores(timeline, HEAT, span)
+    if isinstance(own, Missing):
+        return own
     online = mean_of(shown_within(timeline, HOST, "cores", span))
     return max(0.0, 100 * (total - own) / (cores if isinstance(online, Missing) else online))
 
@@ -523,8 +516,8 @@ def _most_power(timeline: Timeline, device: Device, card: str | None, span: Span
     shown = channel_of((timeline,), card, "power")
     if shown is None:
         return timeline.why_not(card, channel_name(timeline, card, "energy"))
-    told = most_of(within(timeline, card, shown.name, span))
-    return told if isinstance(told, Missing) else WATTS[shown.unit] * told
+    most = most_of(within(timeline, card, shown.name, span))
+    return most if isinstance(most, Missing) else WATTS[shown.unit] * most
 
 
 def training_usage(runs: Sequence[FullRun], device: Device, cores: int, lane: LaneResult) -> Usage | None:
@@ -537,25 +530,27 @@ def training_usage(runs: Sequence[FullRun], device: Device, cores: int, lane: La
     pace = None if lane.items_per_s is None else lane.items_per_s.median
     energy = replace(make_energy(of, power, lap_s, pace), j_whole=_whole_energy(runs, device))
     whole = [
-        (each.timeline, Span(spans[0].start_s, spans[-1].end_s))
+        (watched.timeline, Span(spans[0].start_s, spans[-1].end_s))
         for run in runs
-        for each in run.watched
-        if (spans := timed_spans(each))
+        for watched in run.watched
+        if (spans := timed_spans(watched))
     ]
     return describe_usage(pairs, device, cores, energy, whole)
 
 
 def timed_pairs(run: FullRun) -> list[TimelineSpan]:
     """Return the timed stretches of all processes of a training."""
-    return [(each.timeline, span) for each in run.watched for span in timed_spans(each)]
+    return [(watched.timeline, span) for watched in run.watched for span in timed_spans(watched)]
 
 
 def timed_spans(watched: Watched) -> tuple[Span, ...]:
     """Return the finished stretches that were timed, from mark to mark: laps, validations, the test."""
-    told = [(begin, end) for begin, end in pairwise(watched.marks) if begin.name.startswith(TIMED_PHASES)]
     spans: list[Span] = []
-    for begin, end in told:
-        start_s, end_s = begin.at_ns / 1e9, end.at_ns / 1e9
+    for begin, end in pairwise(watched.marks):
+        if not begin.name.startswith(TIMED_PHASES):
+            continue
+        start_s = begin.at_ns / 1e9
+        end_s = end.at_ns / 1e9
         if spans and start_s - spans[-1].end_s <= GAP_S:
             spans[-1] = Span(spans[-1].start_s, end_s)
         else:
@@ -565,19 +560,20 @@ def timed_spans(watched: Watched) -> tuple[Span, ...]:
 
 def _whole_energy(runs: Sequence[FullRun], device: Device) -> float | Missing:
     """Return the median of the whole trainings: mean power, times the time of all laps, validations and the test."""
-    told = [_energy_of(run, device) for run in runs if run.process.status == "ok"]
-    known = middle(None if isinstance(each, Missing) else each for each in told)
-    if known is not None:
-        return known
-    return next((each for each in told if isinstance(each, Missing)), Missing("no training was whole"))
-
-
-def _energy_of(run: FullRun, device: Device) -> float | Missing:
-    pairs = timed_pairs(run)
-    if not pairs:
-        return Missing("no instrument was read")
-    _, power = power_of(pairs, device)
-    return power if isinstance(power, Missing) else power.watts * (run.whole_s - run.ready_s)
+    joules: list[float] = []
+    reasons: list[Missing] = []
+    for run in runs:
+        if run.process.status != "ok":
+            continue
+        pairs = timed_pairs(run)
+        power = power_of(pairs, device)[1] if pairs else Missing("no instrument was read")
+        if isinstance(power, Missing):
+            reasons.append(power)
+        else:
+            joules.append(power.watts * (run.whole_s - run.ready_s))
+    if joules:
+        return median(joules)
+    return reasons[0] if reasons else Missing("no training was whole")
 
 
 def answer_usages(lane: InferLane, device: Device, cores: int) -> tuple[AnswerUsage, ...]:
@@ -587,32 +583,28 @@ def answer_usages(lane: InferLane, device: Device, cores: int) -> tuple[AnswerUs
     )
     sizes: list[tuple[int | None, float | None]] = [(None, call_pace)]
     sizes += [(batch.batch, batch.items_per_s.median if batch.items_per_s else None) for batch in lane.batches]
-    told = [(batch, answer_pairs(lane.heats, batch), pace) for batch, pace in sizes]
-    return tuple(AnswerUsage(batch, _usage(pairs, device, cores, pace)) for batch, pairs, pace in told if pairs)
+    usages: list[AnswerUsage] = []
+    for batch, pace in sizes:
+        pairs = answer_pairs(lane.heats, batch)
+        if not pairs:
+            continue
+        of, power = power_of(pairs, device)
+        energy = make_energy(of, power, None, pace)
+        energy = replace(energy, j_per_lap=NO_LAPS, j_whole=Missing("answers are no training"))
+        usages.append(AnswerUsage(batch, describe_usage(pairs, device, cores, energy)))
+    return tuple(usages)
 
 
 def answer_pairs(heats: Sequence[InferHeat], batch: int | None) -> list[TimelineSpan]:
     """Return the timed stretch of each heat that was watched, at one batch size or in single calls."""
-    spans = [
-        (heat.process.timeline, _calls_span(heat) if batch is None else _batch_span(heat, batch)) for heat in heats
-    ]
-    return [(timeline, span) for timeline, span in spans if timeline is not None and span is not None]
-
-
-def _usage(pairs: Sequence[TimelineSpan], device: Device, cores: int, pace: float | None) -> Usage:
-    of, power = power_of(pairs, device)
-    energy = make_energy(of, power, None, pace)
-    no_whole = Missing("answers are no training")
-    return describe_usage(pairs, device, cores, replace(energy, j_per_lap=NO_LAPS, j_whole=no_whole))
-
-
-def _calls_span(heat: InferHeat) -> Span | None:
-    """Return the span of the single calls, which are between two marks and have no times of their own."""
-    found = next((pair for pair in pairwise(heat.marks) if pair[0].name == CALLS_PHASE), None)
-    return None if found is None else Span(found[0].at_ns / 1e9, found[1].at_ns / 1e9)
-
-
-def _batch_span(heat: InferHeat, batch: int) -> Span | None:
-    run = next((batch_run for batch_run in heat.batches if batch_run.batch == batch and not batch_run.reason), None)
-    windows = quiet_windows(run.windows) if run else ()
-    return Span(windows[0].start_ns / 1e9, windows[-1].end_ns / 1e9) if windows else None
+    pairs: list[TimelineSpan] = []
+    for heat in heats:
+        if batch is None:  # single calls are between two marks, and have no times of their own
+            marks = [(begin, end) for begin, end in pairwise(heat.marks) if begin.name == CALLS_PHASE]
+            spans = [Span(begin.at_ns / 1e9, end.at_ns / 1e9) for begin, end in marks[:1]]
+        else:
+            runs = [quiet_windows(run.windows) for run in heat.batches if run.batch == batch and not run.reason]
+            spans = [Span(run[0].start_ns / 1e9, run[-1].end_ns / 1e9) for run in runs[:1] if run]
+        if heat.process.timeline is not None:
+            pairs += [(heat.process.timeline, span) for span in spans]
+    return pairs

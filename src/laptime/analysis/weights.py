@@ -59,7 +59,8 @@ def weigh_rounds(rounds: Sequence[RoundNoise]) -> tuple[float, ...]:
 
     A round is noisier where all its lanes and ratios are. Where one lane alone is, its own steps vary, and these count.
     """
-    steps, ratios = _usual(rounds, attrgetter("steps")), _usual(rounds, attrgetter("ratios"))
+    steps = _usual(rounds, attrgetter("steps"))
+    ratios = _usual(rounds, attrgetter("ratios"))
     usual = max(ratios.values(), default=LEAST_NOISE)
     weights = []
     for noise in rounds:
@@ -84,17 +85,15 @@ def _usual(rounds: Sequence[RoundNoise], read: Callable[[RoundNoise], Mapping[st
 def _noise_of(heats: Mapping[str, HeatResult]) -> RoundNoise:
     (first, reference), *others = heats.items()
     flags: dict[int, bool] = {}
-    for result in heats.values():
+    steps: dict[str, float] = {}
+    for name, result in heats.items():
         for turn, window in windows_by_turn(result).items():
             flags[turn] = flags.get(turn, False) or window.flag is not None
+        # By how much its turns differ; 0 if too few say it.
+        logs = [log(step_ms(window)) for window in steady_windows(result)]
+        steps[name] = variance(logs) / len(logs) if len(logs) >= QUIET_LEAST else 0.0
     return RoundNoise(
-        steps={name: _noise_of_step(result) for name, result in heats.items()},
+        steps=steps,
         ratios={f"{name} over {first}": noise_of_ratio(result, reference) for name, result in others},
         disturbed=sum(flags.values()) / len(flags),
     )
-
-
-def _noise_of_step(result: HeatResult) -> float:
-    """Return the variance of the logarithm of its step, by how much its turns differ; 0 if too few say it."""
-    logs = [log(step_ms(window)) for window in steady_windows(result)]
-    return variance(logs) / len(logs) if len(logs) >= QUIET_LEAST else 0.0

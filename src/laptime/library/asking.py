@@ -21,7 +21,7 @@ from laptime.library.notebook import file_of_cells, find_shell, is_of_a_cell
 from laptime.model import options
 from laptime.model.ask import DEFAULT_WORKLOAD, Ask
 from laptime.model.errors import UsageError
-from laptime.model.option_kinds import FLAG, Option
+from laptime.model.option_kinds import FLAG
 from laptime.model.options import ASK_PARTS, OPTIONS, PLAIN_ASKS, PLAN, find_option, options_of, set_values
 from laptime.model.questions import find_question, public_names
 from laptime.model.record import Record
@@ -48,7 +48,8 @@ def make_ask(what: What | Trainings, lanes: LaneNames, question: str = "race", *
 
     The trainings of a list race each other.
     """
-    read, named = read_arguments(question, given), read_lanes(lanes)
+    read = read_arguments(question, given)
+    named = read_lanes(lanes)
     if isinstance(what, Ask):
         names = [*(name for name in read if not find_option(question, name).part), *(["lanes"] if named else [])]
         if names:
@@ -56,7 +57,10 @@ def make_ask(what: What | Trainings, lanes: LaneNames, question: str = "race", *
                 f"an Ask has all arguments in it, and {', '.join(names)} was given too", "Set it in the Ask."
             )
         return _complete(what, question, read)
-    first, *others = [name_subject(each) for each in _listed(what)]
+    trainings: Trainings = [what] if isinstance(what, str) or not isinstance(what, Sequence) else what
+    if not trainings:
+        raise UsageError("an empty list names no training", "Give a training, or a list of trainings to race.")
+    first, *others = map(name_subject, trainings)
     return options.make_ask(question, read, what=first, others=tuple(others), lanes=named)
 
 
@@ -101,14 +105,6 @@ def check_threshold(ask: Ask, before: Record | None, fail_above: float | None) -
         )
 
 
-def _listed(what: OneTraining | Trainings) -> Trainings:
-    if isinstance(what, str) or not isinstance(what, Sequence):
-        return [what]
-    if not what:
-        raise UsageError("an empty list names no training", "Give a training, or a list of trainings to race.")
-    return what
-
-
 def check_call(ask: Ask, call: str) -> None:
     """Refuse an ask that means another function than the one that was called."""
     meant = find_question(ask.question).command
@@ -123,7 +119,7 @@ def check_call(ask: Ask, call: str) -> None:
 def read_lanes(lanes: LaneNames) -> tuple[str, ...]:
     """Return the names of lanes; one lane may be given as a text."""
     named: Sequence[str] = (lanes,) if isinstance(lanes, str) else lanes
-    if not isinstance(named, Sequence) or not all(isinstance(each, str) for each in named):
+    if not isinstance(named, Sequence) or not all(isinstance(name, str) for name in named):
         raise UsageError(f"lanes={lanes!r}: expected the names of lanes", "such as ['cpu', 'cuda/best']")
     return tuple(named)
 
@@ -166,23 +162,19 @@ def name_subject(what: object) -> str:
     """Return a workload's name or `file.py:function`. The processes that train it import the file."""
     if isinstance(what, str | os.PathLike):
         return str(os.fspath(what))
-    if callable(what):
-        return _name_function(what)
-    raise UsageError(
-        f"{_brief(what)} is not a training",
-        "Give a function that returns a laptime.Training, 'file.py:function', or a workload's name: 'cifar-cnn'.",
-    )
-
-
-def _name_function(function: Callable[..., object]) -> str:
+    if not callable(what):
+        raise UsageError(
+            f"{_brief(what)} is not a training",
+            "Give a function that returns a laptime.Training, 'file.py:function', or a workload's name: 'cifar-cnn'.",
+        )
+    function: Callable[..., object] = what
     name = _name_at_the_top(function)
     _check_arguments(function, name)
     module = sys.modules.get(function.__module__)
     if getattr(module, name, None) is not function:
         raise UsageError(f"'{name}' is not this function's name at the top of {function.__module__}", AT_THE_TOP)
-    if is_of_a_cell(function):
-        return f"{file_of_cells(name)}:{name}"
-    return f"{_file_of(function, module, name)}:{name}"
+    file = file_of_cells(name) if is_of_a_cell(function) else _file_of(function, module, name)
+    return f"{file}:{name}"
 
 
 def _name_at_the_top(function: Callable[..., object]) -> str:
@@ -273,17 +265,18 @@ def with_options(question: str) -> Callable[[Function], Function]:
     def decorate(function: Function) -> Function:
         plain = inspect.signature(function)
         own = [parameter for parameter in plain.parameters.values() if parameter.kind in OWN_NAMES]
-        rows = [_parameter(row) for row in options_of(question) if row.only != "command"]
-        signature = plain.replace(parameters=[*own, *rows])
+        options: list[inspect.Parameter] = []
+        for row in options_of(question):
+            if row.only != "command":
+                default = False if row.kind is FLAG else None
+                annotation = "bool" if row.kind is FLAG else f"{row.kind.annotation} | None"
+                kind = inspect.Parameter.KEYWORD_ONLY
+                options.append(inspect.Parameter(row.name, kind, default=default, annotation=annotation))
+        signature = plain.replace(parameters=[*own, *options])
         function.__signature__ = signature  # type: ignore[attr-defined]
         return function
 
     return decorate
-
-
-def _parameter(row: Option) -> inspect.Parameter:
-    default, annotation = (False, "bool") if row.kind is FLAG else (None, f"{row.kind.annotation} | None")
-    return inspect.Parameter(row.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
 
 
 def stub_text(functions: list[Callable[..., Any]]) -> str:
@@ -296,33 +289,30 @@ def stub_text(functions: list[Callable[..., Any]]) -> str:
     for function in functions:
         result = inspect.signature(function).return_annotation
         imported.setdefault(function.__globals__[result].__module__, set()).add(result)
-    lines = [_import_of(module, sorted(imported[module])) for module in sorted(imported)]
+    lines: list[str] = []
+    for module in sorted(imported):  # as the formatter writes an import: on one line if it fits
+        names = sorted(imported[module])
+        line = f"from {module} import {', '.join(names)}"
+        if len(line) > LONGEST_LINE:
+            line = "\n".join([f"from {module} import (", *(f"    {name}," for name in names), ")"])
+        lines.append(line)
     public = [f'    "{name}",' for name in sorted(public_names())]
     head = "\n".join([*lines, "", "__all__ = [", *public, "]", ""])
     return "\n".join([STUB_HEAD + head, *map(_stub_of, functions)])
 
 
-def _import_of(module: str, names: list[str]) -> str:
-    """Return an import as the formatter writes it: on one line if it fits."""
-    line = f"from {module} import {', '.join(names)}"
-    if len(line) <= LONGEST_LINE:
-        return line
-    return "\n".join([f"from {module} import (", *(f"    {name}," for name in names), ")"])
-
-
 def _stub_of(function: Callable[..., Any]) -> str:
     """Return one function as a stub: a line an argument, and its docstring."""
     signature = inspect.signature(function)
-    lines, has_star = [], False
+    lines: list[str] = []
+    has_star = False
     for parameter in signature.parameters.values():
         if parameter.kind is parameter.KEYWORD_ONLY and not has_star:
             lines.append("    *,")
             has_star = True
-        default = "" if parameter.default is parameter.empty else f" = {_literal(parameter.default)}"
-        lines.append(f"    {parameter.name}: {parameter.annotation}{default},")
+        value = parameter.default
+        default = json.dumps(value) if isinstance(value, str) else repr(value)
+        end = "" if value is parameter.empty else f" = {default}"
+        lines.append(f"    {parameter.name}: {parameter.annotation}{end},")
     doc = f'    """{function.__doc__}"""'
     return "\n".join([f"def {function.__name__}(", *lines, f") -> {signature.return_annotation}:", doc, ""])
-
-
-def _literal(value: object) -> str:
-    return json.dumps(value) if isinstance(value, str) else repr(value)

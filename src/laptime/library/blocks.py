@@ -33,7 +33,8 @@ class Watching:
     """A block in which this process is watched. `result` is there after its end."""
 
     def __init__(self, ask: Ask, *, progress: bool | None) -> None:
-        self._ask, self._progress = ask, progress
+        self._ask = ask
+        self._progress = progress
         self._opened = ExitStack()
         self._run: BlockRun | None = None
         self._result: WatchResult | None = None
@@ -90,7 +91,8 @@ class BlockRun:
     """The question about a block. It waits in a thread of its own until the block is over."""
 
     def __init__(self, ask: Ask, line: ProgressLine) -> None:
-        self._ask, self._line = ask, line
+        self._ask = ask
+        self._line = line
         self._block = Block()
         self._thread = Thread(target=self._answer, name="watching", daemon=True)
         self._record: Record | None = None
@@ -106,7 +108,8 @@ class BlockRun:
 
     def end(self, *, is_interrupted: bool, ended_s: float | None) -> Record:
         """Return the record, once it is saved."""
-        self._block.is_interrupted, self._block.ended_s = is_interrupted, ended_s
+        self._block.is_interrupted = is_interrupted
+        self._block.ended_s = ended_s
         self._block.over.set()
         self._thread.join()
         if self._record is None:
@@ -195,7 +198,8 @@ class WatchedBatches(Generic[Batch]):
         if is_within_a_heat() and command_agent() is None:
             yield from self._batches
             return
-        agents = [each for each in (command_agent(),) if each is not None]
+        agent = command_agent()
+        agents = [] if agent is None else [agent]
         block = OPEN_BLOCK.now
         if block is None and not agents:
             block = StepsBlock().__enter__()
@@ -218,10 +222,8 @@ class WatchedBatches(Generic[Batch]):
         """What was seen: that of the block which holds the loop, or of the loops so far."""
         if self._watching is None:
             if command_agent() is not None:
-                says, hint = "`laptime watch` watches this process", "Its record has the figures: laptime show"
-            else:
-                says, hint = "no batch was fetched, and there is no result", "Loop over it: for batch in steps"
-            raise UsageError(says, hint)
+                raise UsageError("`laptime watch` watches this process", "Its record has the figures: laptime show")
+            raise UsageError("no batch was fetched, and there is no result", "Loop over it: for batch in steps")
         if isinstance(self._watching, StepsBlock):
             self._watching.finish()
         return self._watching.result

@@ -11,7 +11,7 @@ from typing import Any
 from laptime.library.notebook import ASKS
 from laptime.library.results import QuestionCall, Result
 from laptime.model.errors import UsageError
-from laptime.model.option_kinds import COUNT, COUNTS, FLAG, ITEMS, NUMBER, NUMBERS, Option
+from laptime.model.option_kinds import COUNT, COUNTS, FLAG, ITEMS, NUMBER, NUMBERS
 from laptime.model.options import options_of
 from laptime.model.questions import QUESTIONS
 from laptime.questions.subject import find_callable, find_trainings
@@ -70,17 +70,12 @@ def read_line(question: str, line: str) -> tuple[list[str], dict[str, object]]:
         if row.kind is FLAG:
             arguments[row.name] = True
         elif equals or words:
-            arguments[row.name] = _value(row, value if equals else words.pop(0))
+            text = value if equals else words.pop(0)
+            try:
+                arguments[row.name] = row.kind.of_text(text) if row.kind in PARSED and text != "all" else text
+            except ValueError as error:
+                hint = f"help(laptime.race) says what {row.name} is."
+                raise UsageError(f"{row.option} {text}: {error}", hint) from None
         else:
             raise UsageError(f"{option} needs a value", "such as --budget 2m")
     return lanes, arguments
-
-
-def _value(row: Option, text: str) -> object:
-    """Return a text as a call takes it."""
-    if row.kind not in PARSED or text == "all":
-        return text
-    try:
-        return row.kind.of_text(text)
-    except ValueError as error:
-        raise UsageError(f"{row.option} {text}: {error}", f"help(laptime.race) says what {row.name} is.") from None

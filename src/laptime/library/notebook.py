@@ -54,7 +54,8 @@ def is_notebook() -> bool:
 
 def is_of_a_cell(function: Callable[..., object]) -> bool:
     """Whether a cell of the running IPython defined the function; `%run` and `import` have files."""
-    shell, inner = find_shell(), inspect.unwrap(function)
+    shell = find_shell()
+    inner = inspect.unwrap(function)
     if shell is None or not inspect.isfunction(inner) or inner.__globals__ is not shell.user_ns:
         return False
     place = Path(inner.__code__.co_filename)
@@ -65,8 +66,13 @@ def file_of_cells(name: str) -> str:
     """Write all that a function of a cell needs into one file of the cache, and return its path."""
     shell = find_shell()
     held = shell.user_ns
-    statements = without_failed(read_cells(held.get("In", []), _line_reached(held)), _sources(held))
-    path = [str(Path(each).absolute()) for each in sys.path]  # "" is the notebook's own folder
+    # The line of the running cell that calls laptime: what is below it did not run yet.
+    frame: FrameType | None = sys._getframe()  # noqa: SLF001  the only way to the calling cell
+    while frame is not None and not (frame.f_globals is held and frame.f_code.co_name == "<module>"):
+        frame = frame.f_back
+    cells = read_cells(held.get("In", []), None if frame is None else frame.f_lineno)
+    statements = without_failed(cells, _sources(held))
+    path = [str(Path(folder).absolute()) for folder in sys.path]  # "" is the notebook's own folder
     text = write_file(statements, name, path).encode()
     place = cache_folder() / "notebooks" / f"notebook_{hashlib.sha256(text).hexdigest()[:8]}.py"
     try:
@@ -78,23 +84,13 @@ def file_of_cells(name: str) -> str:
     return str(place)
 
 
-def _line_reached(held: dict[str, Any]) -> int | None:
-    """Return the line of the running cell that calls laptime: what is below it did not run yet."""
-    frame: FrameType | None = sys._getframe()  # noqa: SLF001  the only way to the calling cell
-    while frame is not None:
-        if frame.f_globals is held and frame.f_code.co_name == "<module>":
-            return frame.f_lineno
-        frame = frame.f_back
-    return None
-
-
 def _sources(held: dict[str, Any]) -> dict[str, str]:
     """Return the source of each function that the notebook holds now, where it is known."""
     found = {}
-    for name, each in held.items():
-        if inspect.isfunction(each) and each.__globals__ is held:
+    for name, value in held.items():
+        if inspect.isfunction(value) and value.__globals__ is held:
             try:
-                found[name] = inspect.getsource(each)
+                found[name] = inspect.getsource(value)
             except (OSError, TypeError):
                 continue
     return found
@@ -106,7 +102,8 @@ UPDATES_MOST = 4  # a second
 LAPS_MOST = 20  # finished laps above that which runs
 NOTICES_MOST = 3  # above what runs
 EMPTY_BUNDLE = {"text/plain": "", "text/html": ""}
-FROM_THE_LEFT, TO_THE_END = "\r", "\x1b[K"
+FROM_THE_LEFT = "\r"
+TO_THE_END = "\x1b[K"
 
 
 class ProgressLine:
@@ -200,28 +197,19 @@ class TerminalLine(ProgressLine):
 @contextlib.contextmanager
 def progress_shown(*, wanted: bool | None) -> Iterator[ProgressLine]:
     """Return where progress goes. By default only a notebook shows it."""
-    line = _open(wanted=wanted)
+    in_notebook = is_notebook()
+    line = ProgressLine()
+    if wanted is not False and (wanted is not None or in_notebook):
+        line = NotebookTable() if in_notebook else TerminalLine()
     try:
         yield line
     finally:
         line.end()
 
 
-def _open(*, wanted: bool | None) -> ProgressLine:
-    in_notebook = is_notebook()
-    if wanted is False or (wanted is None and not in_notebook):
-        return ProgressLine()
-    return NotebookTable() if in_notebook else TerminalLine()
-
-
 # What prints as a page: in a terminal, in a file, and in a notebook.
 
 AS_TYPED = "white-space:pre;line-height:1.25"  # bars of blocks touch, and no line is broken
-
-
-def _width() -> int:
-    """Return the terminal's width. A notebook's is not that of the terminal in which its server was started."""
-    return WIDTH_OFF_TERMINAL if is_notebook() else shutil.get_terminal_size((WIDTH_OFF_TERMINAL, 24)).columns
 
 
 def as_block(text: str) -> str:
@@ -236,7 +224,11 @@ class Shown:
 
     def page(self, *, width: int | None = None, details: bool = False) -> str:
         """Return the page, in `width` columns: by default the terminal's, or 100. With `details` it has all notes."""
-        return visible(self._page(width or _width(), details=details))
+        if not width:
+            # A notebook's width is not that of the terminal in which its server was started.
+            usual = (WIDTH_OFF_TERMINAL, 24)
+            width = WIDTH_OFF_TERMINAL if is_notebook() else shutil.get_terminal_size(usual).columns
+        return visible(self._page(width, details=details))
 
     def _page(self, width: int, *, details: bool) -> str:
         raise NotImplementedError
@@ -382,9 +374,9 @@ class _Search:
             for place in found:
                 statement = self._statements[place]
                 wanted += [(read, place, read not in statement.binds) for read in statement.reads]
-                wanted += [(each, before, True) for each in statement.later]
+                wanted += [(read, before, True) for read in statement.later]
                 if not statement.is_definition:  # a lambda may be called at once
-                    wanted += [(each, place, False) for each in statement.later]
+                    wanted += [(read, place, False) for read in statement.later]
 
     def _definers(self, name: str, before: int) -> list[int]:
         """Return the last statement before a place that settles a name, and all after it that bind or change it."""
@@ -439,13 +431,17 @@ def _describe(node: ast.stmt) -> Statement | None:
     later: set[str] = set()
     for inner in table.get_children():
         _collect(inner, at_once, later)
+    # Whether an earlier definition of the names is lost. `import a.b` adds to what an earlier `import a.c` bound.
+    settles = not isinstance(node, (ast.AugAssign, *CONDITIONAL))
+    if isinstance(node, ast.Import):
+        settles = not any("." in name.name and name.asname is None for name in node.names)
     return Statement(
         node,
         binds=frozenset(symbol.get_name() for symbol in symbols if symbol.is_assigned() or symbol.is_imported()),
         changes=frozenset(_changed(node)),
         reads=frozenset(at_once),
         later=frozenset(later),
-        settles=_settles(node),
+        settles=settles,
     )
 
 
@@ -458,19 +454,12 @@ def _collect(table: symtable.SymbolTable, at_once: set[str], later: set[str]) ->
         _collect(inner, names, later)
 
 
-def _settles(node: ast.stmt) -> bool:
-    """Whether an earlier definition of the names is lost. `import a.b` adds to what an earlier `import a.c` bound."""
-    if isinstance(node, ast.Import):
-        return not any("." in name.name and name.asname is None for name in node.names)
-    return not isinstance(node, (ast.AugAssign, *CONDITIONAL))
-
-
 def _changed(node: ast.stmt) -> Iterator[str]:
     """Return the names whose objects a statement changes: `a.b = 1`, `a["b"] = 1`, `a.append(1)`, `a.b.set_c(1)`."""
-    for each in _same_scope(node):
-        match each:
-            case ast.Attribute() | ast.Subscript() if not isinstance(each.ctx, ast.Load):
-                yield from _root(each)
+    for inner in _same_scope(node):
+        match inner:
+            case ast.Attribute() | ast.Subscript() if not isinstance(inner.ctx, ast.Load):
+                yield from _root(inner)
             case ast.Expr(ast.Call(ast.Attribute(attr=called) as function)) if CHANGING_CALLS.fullmatch(called):
                 yield from _root(function)
 

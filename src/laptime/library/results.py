@@ -23,7 +23,6 @@ from laptime.model.record import (
     InferFactor,
     InferLane,
     LaneResult,
-    Parity,
     Record,
     TrainingAnswer,
 )
@@ -256,7 +255,14 @@ class LaneList(Sequence[LaneFigures]):
     def __getitem__(self, key: slice) -> tuple[LaneFigures, ...]: ...
 
     def __getitem__(self, key: int | str | slice) -> LaneFigures | tuple[LaneFigures, ...]:
-        return self._named(key) if isinstance(key, str) else self._lanes[key]
+        if not isinstance(key, str):
+            return self._lanes[key]
+        exact = [lane for lane in self._lanes if lane.name == key]
+        found = exact or [lane for lane in self._lanes if _can_mean(key, lane.name)]
+        if len(found) == 1:
+            return found[0]
+        are = f"may be {len(found)} lanes" if found else "is no lane of this result"
+        raise UsageError(f"'{key}' {are}", f"lanes: {', '.join(lane.name for lane in found or self._lanes)}")
 
     def __len__(self) -> int:
         return len(self._lanes)
@@ -266,14 +272,6 @@ class LaneList(Sequence[LaneFigures]):
 
     def __repr__(self) -> str:
         return f"[{', '.join(repr(lane.name) for lane in self._lanes)}]"
-
-    def _named(self, name: str) -> LaneFigures:
-        exact = [lane for lane in self._lanes if lane.name == name]
-        found = exact or [lane for lane in self._lanes if _can_mean(name, lane.name)]
-        if len(found) == 1:
-            return found[0]
-        are = f"may be {len(found)} lanes" if found else "is no lane of this result"
-        raise UsageError(f"'{name}' {are}", f"lanes: {', '.join(each.name for each in found or self._lanes)}")
 
 
 def _can_mean(written: str, name: str) -> bool:
@@ -294,17 +292,13 @@ def ratios_of(record: Record) -> dict[str, Ratio]:
         found = record.answer.factors
     elif isinstance(record.answer, InferAnswer):
         found = [factor for factor in record.answer.factors if factor.batch is None]
-    return {each.lane: ratio for each in found if (ratio := _ratio(each)) is not None}
+    return {factor.lane: ratio for factor in found if (ratio := _ratio(factor)) is not None}
 
 
 def _ratio(found: Comparison | InferFactor | LapFactor) -> Ratio | None:
-    if isinstance(found, LapFactor):
-        return _ratio_of_laps(found)
-    return Ratio(found.lane, found.reference, found.ratio, found.low, found.high, found.verdict, found.same_work)
-
-
-def _ratio_of_laps(found: LapFactor) -> Ratio | None:
-    """Return the ratio of the later laps, or of the first where each lane trained only one."""
+    if not isinstance(found, LapFactor):
+        return Ratio(found.lane, found.reference, found.ratio, found.low, found.high, found.verdict, found.same_work)
+    # Of whole trainings it is that of the later laps, or of the first where each lane trained only one.
     value = found.first_lap if isinstance(found.later_laps, Missing) else found.later_laps
     if isinstance(value, Missing):
         return None
@@ -327,32 +321,33 @@ def _figures(lane: LaneResult, record: Record, ratio: Ratio | Missing) -> LaneFi
     runs = answer.runs if isinstance(answer, TrainingAnswer) else ()
     trainings = tuple(run for run in runs if run.process.lane == lane.name)
     inferences = answer.lanes if isinstance(answer, InferAnswer) else ()
+    same_work: bool | Missing = lane.parity.status == "same"
+    if lane.parity.status == "unproven":
+        same_work = Missing(lane.parity.reason or "unproven")
+    whole_s = ATTRIBUTE_NOT_MEASURED if lane.whole is None else lane.whole.whole_s.median
+    if trainings:
+        whole_s = _mean([run.whole_s for run in trainings if run.process.status == "ok"])
+    accuracies = [run.test.score.accuracy for run in trainings if run.test is not None]
     return LaneFigures(
         name=lane.name,
         status=lane.status,
         reason=lane.reason,
         ratio=ratio,
-        same_work=_is_same(lane.parity),
+        same_work=same_work,
         step_ms=_median(lane.step_ms, lane),
         lap_s=_median(lane.lap_s, lane, "lap"),
         items_per_s=_median(lane.items_per_s, lane),
-        whole_s=_whole_s(lane, trainings),
+        whole_s=whole_s,
         first_step_ms=_known(lane.first_step_ms),
         startup_s=_known(lane.startup_s),
         peak_memory_bytes=lane.peak_memory_bytes,
         energy_j_per_lap=lane.energy_j_per_lap,
-        accuracy=_accuracy(trainings),
+        accuracy=_mean([accuracy for accuracy in accuracies if not isinstance(accuracy, Missing)]),
         notes=lane.notes,
         record=lane,
         trainings=trainings,
         inference=next((inference for inference in inferences if inference.lane == lane.name), ATTRIBUTE_NOT_MEASURED),
     )
-
-
-def _is_same(parity: Parity) -> bool | Missing:
-    if parity.status == "unproven":
-        return Missing(parity.reason or "unproven")
-    return parity.status == "same"
 
 
 def _median(figure: Estimate | None, lane: LaneResult, name: str = "") -> float | Missing:
@@ -363,17 +358,6 @@ def _median(figure: Estimate | None, lane: LaneResult, name: str = "") -> float 
 
 def _known(figure: float | None) -> float | Missing:
     return ATTRIBUTE_NOT_MEASURED if figure is None else figure
-
-
-def _whole_s(lane: LaneResult, trainings: Sequence[FullRun]) -> float | Missing:
-    if trainings:
-        return _mean([run.whole_s for run in trainings if run.process.status == "ok"])
-    return ATTRIBUTE_NOT_MEASURED if lane.whole is None else lane.whole.whole_s.median
-
-
-def _accuracy(trainings: Sequence[FullRun]) -> float | Missing:
-    found = [run.test.score.accuracy for run in trainings if run.test is not None]
-    return _mean([each for each in found if not isinstance(each, Missing)])
 
 
 def _mean(values: Sequence[float]) -> float | Missing:

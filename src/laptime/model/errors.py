@@ -27,7 +27,8 @@ class ExitCode(IntEnum):
 
     def __new__(cls, number: int, when: str) -> Self:
         made = int.__new__(cls, number)
-        made._value_, made.when = number, when
+        made._value_ = number
+        made.when = when
         return made
 
     ANSWERED = 0, "answered; KEEP (verdict)"
@@ -115,7 +116,8 @@ class RecordError(LaptimeError):
 
     def __init__(self, says: str, hint: str = "", place: str = "", *, is_lasting: bool = False) -> None:
         super().__init__(says, hint)
-        self.place, self.is_lasting = _bounded(place), is_lasting
+        self.place = _bounded(place)
+        self.is_lasting = is_lasting
 
 
 class StoreError(LaptimeError):

@@ -354,10 +354,10 @@ def _read_origin() -> dict[str, Any]:
     from importlib import metadata  # noqa: PLC0415  it is slow to import, and few commands need it
 
     try:
-        told = json.loads(metadata.distribution(PACKAGE_NAME).read_text("direct_url.json") or "{}")
+        origin = json.loads(metadata.distribution(PACKAGE_NAME).read_text("direct_url.json") or "{}")
     except (metadata.PackageNotFoundError, OSError, ValueError):
         return {}
-    return told if isinstance(told, dict) else {}
+    return origin if isinstance(origin, dict) else {}
 
 
 def _folder_of(origin: dict[str, Any]) -> str | None:

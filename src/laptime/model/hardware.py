@@ -394,9 +394,9 @@ def key_of(device: Device, framework: str, processor: Processor) -> DeviceKey:
     if device.kind == "cpu":
         cores = f"{processor.cores_usable} core{'s' * (processor.cores_usable != 1)}"
         return DeviceKey(f"{processor.name}, {cores}", f"{processor.name} ({cores})")
-    told = device.details
-    named = plain_uuid(told.get("uuid", "")) or normal_bus(told.get("bus", "")) or f"{device.label} {device.name}"
-    return DeviceKey(named, device.label, told.get("driver", ""))
+    details = device.details
+    named = plain_uuid(details.get("uuid", "")) or normal_bus(details.get("bus", "")) or f"{device.label} {device.name}"
+    return DeviceKey(named, device.label, details.get("driver", ""))
 
 
 # Layers described without any framework; every back end builds the same network from the same list.

@@ -184,17 +184,18 @@ def match_card(device: Device, cards: tuple[Card, ...]) -> Card | Missing:
     of a card has the same place as its siblings, so by place the answer is the card. Apple's and Intel's devices report
     neither: a single card of that maker is the answer.
     """
-    uuid, bus = device.details.get("uuid", ""), device.details.get("bus", "")
+    uuid = device.details.get("uuid", "")
+    bus = device.details.get("bus", "")
     by_uuid = [card for card in cards if uuid and is_uuid(card, uuid)]
     by_bus = [card for card in cards if bus and is_at(card, bus)]
     by_maker = [card for card in cards if not uuid and not bus and card.maker == MAKER_OF_KIND.get(device.kind)]
     for found in (by_uuid, by_bus, by_maker):
         if len(found) == 1:
             return found[0]
-    told = " and ".join(word for word in (uuid and f"UUID {uuid}", bus and f"place {bus}") if word)
-    if not told:
+    marks = " and ".join(word for word in (uuid and f"UUID {uuid}", bus and f"place {bus}") if word)
+    if not marks:
         return Missing(f"the framework reports neither UUID nor bus of {device.name}, so no card can be named for it")
-    return Missing(f"no card that the driver shows has {device.name}'s {told}")
+    return Missing(f"no card that the driver shows has {device.name}'s {marks}")
 
 
 def is_uuid(card: Card, uuid: str) -> bool:

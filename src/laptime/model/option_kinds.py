@@ -99,17 +99,9 @@ def read_words(value: object) -> tuple[str, ...]:
 
 
 def _read_command(value: object) -> tuple[str, ...]:
-    if isinstance(value, str) or not isinstance(value, Sequence) or not all(isinstance(each, str) for each in value):
+    if isinstance(value, str) or not isinstance(value, Sequence) or not all(isinstance(word, str) for word in value):
         raise ValueError("expected a list of words, such as ['--epochs', '3']")
     return tuple(value)
-
-
-def _read_counts(value: object) -> tuple[int, ...]:
-    return tuple(map(read_count, value if isinstance(value, Sequence) else [value]))
-
-
-def _read_numbers(value: object) -> tuple[float, ...]:
-    return tuple(map(read_number, value if isinstance(value, Sequence) else [value]))
 
 
 def _parse_count(text: str) -> int:
@@ -160,10 +152,12 @@ DURATION = OptionKind(
 )
 SHARE = OptionKind("share", "ShareLike", parse_share, read_share, _digits, "{:g}")
 ITEMS = OptionKind("number", "ItemsLike", parse_items, read_item_count, write_items)
-COUNTS = OptionKind("numbers", "int | Sequence[int]", lambda text: _parse_list(int, "64,128", text), _read_counts,
+COUNTS = OptionKind("numbers", "int | Sequence[int]", lambda text: _parse_list(int, "64,128", text),
+                    lambda value: tuple(map(read_count, value if isinstance(value, Sequence) else [value])),
                     lambda value: ",".join(map(str, value)))  # fmt: skip
 NUMBERS = OptionKind("numbers", "float | Sequence[float]", lambda text: _parse_list(float, "1e-3,1e-4", text),
-                     _read_numbers, lambda value: ",".join(map(_digits, value)), "{:g}")  # fmt: skip
+                     lambda value: tuple(map(read_number, value if isinstance(value, Sequence) else [value])),
+                     lambda value: ",".join(map(_digits, value)), "{:g}")  # fmt: skip
 NAME = OptionKind("text", "str", str, _read_name)
 WORDS = OptionKind("words", "str | Sequence[str]", split_words, read_words, ",".join)
 SETTING = OptionKind("text", "Sequence[str]", str, _read_command)  # each time that the option is given
@@ -233,9 +227,11 @@ class Option:
 
     def refusal_of(self, value: Any) -> tuple[str, str] | None:
         """Return why a value, or one of several, is out of range, and a hint; or None."""
-        for each in value if isinstance(value, tuple) else () if value is None else (value,):
-            if self.range is not None and not self.range.holds(each):
-                shown = (self.range.shown or self.kind.shown).format(each)
+        if self.range is None or value is None:
+            return None
+        for figure in value if isinstance(value, tuple) else (value,):
+            if not self.range.holds(figure):
+                shown = (self.range.shown or self.kind.shown).format(figure)
                 return f"{self.option} {shown}: {self.range.expected}", self.range.hint
         return None
 
@@ -245,7 +241,7 @@ class Option:
             return [self.option]
         values = value if self.kind is SETTING else [self.kind.write(value)]
         # A value such as -- would be read as an option of its own.
-        parts = [[f"{self.option}={each}"] if each.startswith("-") else [self.option, each] for each in values]
+        parts = [[f"{self.option}={text}"] if text.startswith("-") else [self.option, text] for text in values]
         return [word for part in parts for word in part]
 
 

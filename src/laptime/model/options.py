@@ -8,7 +8,7 @@ fill a part of the ask that only it has, are in its folder (`questions/tune/opti
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -69,17 +69,12 @@ def _parse_prices(text: str) -> tuple[TypePrice, ...]:
     return tuple(TypePrice(name, price) for name, price in prices.items())
 
 
-def _write_prices(prices: Sequence[TypePrice]) -> str:
-    return ",".join(f"{price.of}={price.per_hour!r}" for price in prices)
-
-
-def _write_place(value: str | Sequence[str]) -> str:
-    return value if isinstance(value, str) else ",".join(value)
-
-
 CLUSTER = OptionKind("text", "str", str, _read_cluster)
-PLACES = OptionKind("words", "str", split_words, _read_cluster, _write_place)  # clusters, and devices of a script
-PRICES = OptionKind("prices", "Mapping[str, float]", _parse_prices, _read_prices, _write_prices)
+PLACES = OptionKind("words", "str", split_words, _read_cluster,
+                    lambda value: value if isinstance(value, str) else ",".join(value))  # fmt: skip
+"""Clusters, and devices of a script."""
+PRICES = OptionKind("prices", "Mapping[str, float]", _parse_prices, _read_prices,
+                    lambda prices: ",".join(f"{price.of}={price.per_hour!r}" for price in prices))  # fmt: skip
 
 # The rows, in the order in which `--help` lists them.
 
@@ -206,7 +201,8 @@ def _plain_ask(row: Question) -> Ask:
 
 ASK_PARTS: dict[str, type] = {row.asks: row.part(QuestionOptions).ask for row in QUESTIONS if row.has_options}
 PLAIN_ASKS = {row.command: _plain_ask(row) for row in QUESTIONS if row.asks}
-PLAN, LEAST = "plan", "profile"
+PLAN = "plan"
+LEAST = "profile"
 
 
 def options_of(question: str) -> list[Option]:
@@ -277,5 +273,8 @@ def find_out_of_range(asked: object) -> tuple[str, str] | None:
     """Return why a figure of an ask, or of a part of it, cannot be, and a hint; or None."""
     part = next((name for name, kind in ASK_PARTS.items() if isinstance(asked, kind)), "")
     rows = [row for row in OPTIONS if row.range is not None and row.fills and row.part == part]
-    found = (row.refusal_of(getattr(asked, row.fills.rpartition(".")[2])) for row in rows)
-    return next((each for each in found if each is not None), None)
+    for row in rows:
+        refusal = row.refusal_of(getattr(asked, row.fills.rpartition(".")[2]))
+        if refusal is not None:
+            return refusal
+    return None

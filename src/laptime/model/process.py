@@ -85,7 +85,7 @@ class ProcessRun:
     def spent_s(self) -> float:
         """How long the process itself took, without the time in which it waited for its turn."""
         theirs = ("start", "import") if self.template is not None else ()
-        return sum(each for name, each in self.phases_s.items() if name not in (HELD_PHASE, *theirs))
+        return sum(took_s for name, took_s in self.phases_s.items() if name not in (HELD_PHASE, *theirs))
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +129,9 @@ KEPT_INPUTS: tuple[Input, ...] = (*READY, "copy")
 FROM_FILES: tuple[Input, ...] = ("published", "fast", "only")
 # How several devices share a step, as PyTorch calls it: each in a process with all weights, or with its share of them,
 # or all in one process.
-DATA_PARALLEL, SHARDED, SPLIT = "ddp", "fsdp", "dp"
+DATA_PARALLEL = "ddp"
+SHARDED = "fsdp"
+SPLIT = "dp"
 RANKED = (DATA_PARALLEL, SHARDED)  # a process for each device
 
 

@@ -107,8 +107,8 @@ def count(value: float) -> str:
 
 
 def cores(count: float) -> str:
-    said = few(count)
-    return f"{said} core{'s' * (said != '1')}"
+    number = few(count)
+    return f"{number} core{'s' * (number != '1')}"
 
 
 def few(count: float) -> str:

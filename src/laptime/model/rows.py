@@ -94,7 +94,11 @@ class Selection:
             and self.label in {None, row.label}
             and (self.workload is None or trains(row.workload, self.workload))
             and (self.lane is None or any(is_lane(name, self.lane) for name in row.lanes))
-            and (self.device is None or _uses(row, self.device))
+            and (
+                self.device is None
+                or self.device in row.devices
+                or (self.device == ACCELERATOR and any(kind != "cpu" for kind in row.devices))
+            )
             and (self.since is None or _is_since(row, self.since))
         )
 
@@ -102,13 +106,13 @@ class Selection:
 def parts_of(name: str) -> tuple[str, str]:
     """Return the lane in a lane's name, and the rest: what it trains, or on which nodes it is."""
     found = (name.find(mark) for mark in (OF_TRAINING, ON_NODES))
-    place = min((each for each in found if each >= 0), default=len(name))
+    place = min((place for place in found if place >= 0), default=len(name))
     return name[:place], name[place:]
 
 
 def trains(workload: str, what: str) -> bool:
     """Whether a row's workload is WHAT: its name, or the end of a file's path."""
-    return any(each == what or each.endswith(f"/{what}") for each in (workload, *workload.split(BOTH)))
+    return any(name == what or name.endswith(f"/{what}") for name in (workload, *workload.split(BOTH)))
 
 
 def is_lane(name: str, words: str) -> bool:
@@ -120,7 +124,8 @@ def is_lane(name: str, words: str) -> bool:
     wanted, wanted_rest = parts_of(words)
     if wanted_rest not in {"", rest}:
         return False
-    parts, asked = place.split("/"), wanted.rstrip("/").split("/")
+    parts = place.split("/")
+    asked = wanted.rstrip("/").split("/")
     return _begins(parts, asked) or _begins(parts[1:], asked)
 
 
@@ -128,10 +133,6 @@ def _begins(parts: list[str], asked: list[str]) -> bool:
     if len(asked) > len(parts):
         return False
     return all(part == word or part.startswith(f"{word}:") for part, word in zip(parts, asked, strict=False))
-
-
-def _uses(row: RecordRow, device: str) -> bool:
-    return any(kind != "cpu" for kind in row.devices) if device == ACCELERATOR else device in row.devices
 
 
 def _is_since(row: RecordRow, since: datetime) -> bool:

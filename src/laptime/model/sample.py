@@ -329,7 +329,8 @@ Meaning = Literal[
     "free memory", "swap", "group memory", "group cache", "held back", "new pages", "pages from disk",
 ]  # fmt: skip
 # Why a card's driver "lowered clocks", as bits (nvml.h: nvmlClocksEventReasons): a limit of power, or heat.
-POWER_BITS, HEAT_BITS = 0x04 | 0x80, 0x08 | 0x20 | 0x40
+POWER_BITS = 0x04 | 0x80
+HEAT_BITS = 0x08 | 0x20 | 0x40
 Owner = Literal["heat", "host", "cpu", "memory", "card"]
 JOULES = {"uJ": 1e-6, "mJ": 1e-3, "J": 1.0}
 WATTS = {"uW": 1e-6, "mW": 1e-3, "W": 1.0}

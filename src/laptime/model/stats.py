@@ -231,8 +231,10 @@ def welch(one: Sequence[float], other: Sequence[float], alpha: float) -> Welch:
     """Compare the means of two samples of at least two values each, at the error rate `alpha`."""
     if min(len(one), len(other)) < 2:
         raise ValueError("a sample of one value has no spread to hold a difference against")
-    (mean_a, error_a), (mean_b, error_b) = _mean_and_squared_error(one), _mean_and_squared_error(other)
-    distance, error = abs(mean_a - mean_b), error_a + error_b
+    mean_a, error_a = _mean_and_squared_error(one)
+    mean_b, error_b = _mean_and_squared_error(other)
+    distance = abs(mean_a - mean_b)
+    error = error_a + error_b
     if error == 0:
         return Welch(inf if distance > 0 else 0.0, 0.0)
     return Welch(distance / sqrt(error), _allowed((error_a, len(one)), (error_b, len(other)), alpha))
@@ -246,8 +248,10 @@ def unpaired_ratio(one: Sequence[float], other: Sequence[float], alpha: float) -
     logs_a, logs_b = ([log(value) for value in values] for values in (one, other))
     if min(len(one), len(other)) < 2:
         return Interval(exp(fsum(logs_a) / len(one) - fsum(logs_b) / len(other)), 0.0, inf)
-    (mean_a, error_a), (mean_b, error_b) = _mean_and_squared_error(logs_a), _mean_and_squared_error(logs_b)
-    middle, error = exp(mean_a - mean_b), error_a + error_b
+    mean_a, error_a = _mean_and_squared_error(logs_a)
+    mean_b, error_b = _mean_and_squared_error(logs_b)
+    middle = exp(mean_a - mean_b)
+    error = error_a + error_b
     if error == 0:
         return Interval(middle, middle, middle)
     reach = _allowed((error_a, len(one)), (error_b, len(other)), alpha) * sqrt(error)
@@ -259,7 +263,8 @@ def _allowed(one: tuple[float, int], other: tuple[float, int], alpha: float) -> 
 
     By shares of the error, not by its squares: the squares of very small errors underflow to 0.
     """
-    (error_a, count_a), (error_b, count_b) = one, other
+    error_a, count_a = one
+    error_b, count_b = other
     error = error_a + error_b
     dof = 1 / ((error_a / error) ** 2 / (count_a - 1) + (error_b / error) ** 2 / (count_b - 1))
     return -t_quantile(alpha / 2, max(dof, 1.0))
@@ -417,7 +422,8 @@ def _quantile_of_sorted(ordered: list[float], q: float) -> float:
     """Interpolate a quantile between two neighbours; rounding never puts it outside them."""
     position = q * (len(ordered) - 1)
     below = floor(position)
-    low, high = ordered[below], ordered[min(below + 1, len(ordered) - 1)]
+    low = ordered[below]
+    high = ordered[min(below + 1, len(ordered) - 1)]
     share = position - below
     return min(max(low * (1 - share) + high * share, low), high)
 
@@ -478,22 +484,18 @@ def find_steady(values: Sequence[float]) -> Steady:
         width += 2
     edges = [*range(0, count - width + 1, width), count]
     logs = [log(median(values[first:end])) for first, end in pairwise(edges)]
-    found = _name(_levels(logs))
-    start = edges[found.start]
-    steady = values[start:]
-    if mad(steady) * MAD_TO_SD > _WIDEST_SPREAD * median(steady):
-        return Steady("unsteady", start)
-    return Steady(found.kind, start)
-
-
-def _levels(logs: list[float]) -> list[_Level]:
-    """Cut the series, then join what is one level, the closest pair first: so a slope is not joined step by step."""
+    # Cut the series, then join what is one level, the closest pair first: so a slope is not joined step by step.
     noise = noise_of(logs)
     levels = [_level(logs, first, end) for first, end in cut(logs, noise)]
     while pairs := [pair for pair in _near(levels) if _distance(levels, pair) < _same(levels, pair, noise)]:
         left, right = min(pairs, key=lambda pair: _distance(levels, pair))
         levels[left : right + 1] = [_level(logs, levels[left].first, levels[right].end)]
-    return levels
+    found = _name(levels)
+    start = edges[found.start]
+    steady = values[start:]
+    if mad(steady) * MAD_TO_SD > _WIDEST_SPREAD * median(steady):
+        return Steady("unsteady", start)
+    return Steady(found.kind, start)
 
 
 def _level(logs: list[float], first: int, end: int) -> _Level:
@@ -579,7 +581,8 @@ def cut(logs: Sequence[float], noise: float) -> list[tuple[int, int]]:
     centre = median(logs)  # near zero, sums keep their digits
     sums = list(accumulate((value - centre for value in logs), initial=0.0))
     # Squared errors are the squares, the same for every partition, less (sum of a segment)^2 / its length.
-    least, origin = [0.0], [0]
+    least = [0.0]
+    origin = [0]
     for end, total in enumerate(sums[1:], start=1):
         costs = [
             cost - (rise := total - before) * rise / length
@@ -588,12 +591,8 @@ def cut(logs: Sequence[float], noise: float) -> list[tuple[int, int]]:
         best = min(costs)
         least.append(best + charge)
         origin.append(costs.index(best))
-    return _trace(origin)
-
-
-def _trace(origin: list[int]) -> list[tuple[int, int]]:
-    """Follow the best last cuts back from the end."""
-    segments = []
+    # Follow the best last cuts back from the end.
+    segments: list[tuple[int, int]] = []
     end = len(origin) - 1
     while end > 0:
         segments.append((origin[end], end))

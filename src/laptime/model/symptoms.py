@@ -15,13 +15,20 @@ from laptime.model.quantities import Missing
 
 NOT_LOOKED = Missing("this heat's steps were not taken apart")
 NO_INPUT = "no input"  # the note that says why a script's batches can be neither replayed nor fetched alone
-EVALUATION, CHECKPOINTS, DISK = "evaluation", "checkpoints", "waiting for the disk"  # what takes time at a place
+# What takes time at a place.
+EVALUATION = "evaluation"
+CHECKPOINTS = "checkpoints"
+DISK = "waiting for the disk"
 DATA_LINE = "line of the data"  # the note that says which line of a script takes most of the wait for its data
 LONGEST_LINES = "longest lines"  # the note that says which lines of a script take most of an iteration
 MADE_DOUBLE = "float64"  # the note that says which line of a script made its weights float64
 
-WEIGHTS, GRADIENTS, SUMS = "weights", "gradients of its weights", "sums of its optimizer"
-STATISTICS, OUTPUTS, FLOW = "running statistics", "outputs of its layers", "gradients between its layers"
+WEIGHTS = "weights"
+GRADIENTS = "gradients of its weights"
+SUMS = "sums of its optimizer"
+STATISTICS = "running statistics"
+OUTPUTS = "outputs of its layers"
+FLOW = "gradients between its layers"
 COSTS = 0.001  # of the numbers of a kind: 0.1 to 0.3 % made steps 2.7 to 14 times as slow (Intel Xeon, AVX-512)
 
 
@@ -135,16 +142,16 @@ def is_memory_error(error: BaseException) -> bool:
 
 def refusal_words(error: BaseException) -> str:
     """Return one to three sentences: how much memory was requested, and how much there was."""
-    said = str(error).strip()
-    return find_refusal(said) or (said.splitlines()[0] if said else "the system gave no more")
+    text = str(error).strip()
+    return find_refusal(text) or (text.splitlines()[0] if text else "the system gave no more")
 
 
-def find_refusal(told: str) -> str:
+def find_refusal(text: str) -> str:
     """Return the last line that refuses memory, without prefix and suffix, or an empty string.
 
     Frameworks begin with a page about where it happened, and end with advice for other cases.
     """
-    lines = [line for line in told.splitlines() if _refuses(line) and NO_FAILURE not in line]
+    lines = [line for line in text.splitlines() if _refuses(line) and NO_FAILURE not in line]
     if not lines:
         return ""
     sentences = SENTENCE_ENDS.split(AFTER.sub("", lines[-1].strip()))
@@ -154,8 +161,8 @@ def find_refusal(told: str) -> str:
 
 
 def _refuses(line: str) -> bool:
-    said = line.lower()
-    return any(words in said for words in NO_MEMORY_WORDS)
+    lowered = line.lower()
+    return any(words in lowered for words in NO_MEMORY_WORDS)
 
 
 # What a profiler saw in some steps of a lane, outside the timing: operators by time and memory, kernels, a trace.

@@ -23,9 +23,8 @@ def visible(text: str) -> str:
     """Return the text without characters that a terminal would act on."""
     if text.isprintable():
         return text
-    return "".join(
-        each if each.isprintable() or each in KEPT_CHARACTERS else _shown(each) for each in COLOUR_ESCAPES.sub("", text)
-    )
+    plain = COLOUR_ESCAPES.sub("", text)
+    return "".join(sign if sign.isprintable() or sign in KEPT_CHARACTERS else _shown(sign) for sign in plain)
 
 
 def as_command(words: Iterable[str]) -> str:
@@ -34,8 +33,8 @@ def as_command(words: Iterable[str]) -> str:
 
 
 def _escape(word: str) -> str:
-    told = word.replace("\\", r"\\").replace("'", r"\'")
-    return "".join(each if each.isprintable() else _code_of(ord(each)) for each in told)
+    escaped = word.replace("\\", r"\\").replace("'", r"\'")
+    return "".join(sign if sign.isprintable() else _code_of(ord(sign)) for sign in escaped)
 
 
 def _code_of(code: int) -> str:
@@ -53,7 +52,7 @@ def cells_wide(text: str) -> int:
     """Return how many terminal cells a text takes: Chinese, Japanese and Korean characters take two, accents none."""
     if text.isascii():
         return len(text)
-    return sum(0 if unicodedata.combining(each) else 1 + (unicodedata.east_asian_width(each) in "WF") for each in text)
+    return sum(0 if unicodedata.combining(sign) else 1 + (unicodedata.east_asian_width(sign) in "WF") for sign in text)
 
 
 def as_cell(text: str) -> str:

@@ -127,7 +127,13 @@ def open_atomically(path: Path, place: Callable[[Path, Path], object] = Path.rep
         with contextlib.suppress(OSError):
             temporary.unlink()
         raise
-    _sync_folder(path.parent)
+    # Make the new name durable. Some file systems cannot; the file itself is in place by now.
+    with contextlib.suppress(OSError):
+        descriptor = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
 
 
 def temporary_name(stem: str) -> str:
@@ -137,7 +143,8 @@ def temporary_name(stem: str) -> str:
 
 def open_regular(path: str | os.PathLike[str], most_bytes: int) -> io.FileIO:
     """Open a regular file of at most `most_bytes`. Anything else is an OSError, without waiting."""
-    file = io.FileIO(os.fspath(path), opener=_open_at_once)
+    # Without O_NONBLOCK, opening a pipe waits until another process writes to it.
+    file = io.FileIO(os.fspath(path), opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK))
     try:
         check_regular(os.fstat(file.fileno()), most_bytes)
     except OSError:
@@ -150,10 +157,6 @@ def read_regular(path: str | os.PathLike[str], most_bytes: int) -> bytes:
     """Return the contents of a regular file."""
     with open_regular(path, most_bytes) as file:
         return file.readall() or b""
-
-
-def _open_at_once(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_NONBLOCK)  # else opening a pipe waits until another process writes to it
 
 
 def check_regular(status: os.stat_result, most_bytes: int) -> None:
@@ -170,25 +173,15 @@ def remove_stale(folder: Path, names: Iterable[str] | None = None) -> None:
     """
     with contextlib.suppress(OSError):
         names = os.listdir(folder) if names is None else names  # noqa: PTH208  there may be 100,000
-        for name in [each for each in names if each.endswith(SUFFIX)]:
-            matched, path = TEMPORARY.fullmatch(name), folder / name
+        for name in [name for name in names if name.endswith(SUFFIX)]:
+            matched = TEMPORARY.fullmatch(name)
+            if matched is None:
+                continue
+            path = folder / name
             with contextlib.suppress(OSError):
-                if matched and _is_stale(matched, path.lstat()):
+                status = path.lstat()
+                if stat.S_ISREG(status.st_mode) and not is_in_work(matched, status.st_mtime):
                     path.unlink()
-
-
-def _sync_folder(folder: Path) -> None:
-    """Make the new name durable. Some file systems cannot; the file itself is in place by now."""
-    with contextlib.suppress(OSError):
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-
-
-def _is_stale(matched: re.Match[str], status: os.stat_result) -> bool:
-    return stat.S_ISREG(status.st_mode) and not is_in_work(matched, status.st_mtime)
 
 
 def is_in_work(matched: re.Match[str], changed_s: float) -> bool:

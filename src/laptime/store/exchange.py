@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -24,33 +24,32 @@ KNOWN_ALREADY: Final = "is here already"
 
 def validate(names: Sequence[str]) -> tuple[FileCheck, ...]:
     """Check files, all files of folders, or records of the store: each is a record, or what is wrong and where."""
-    return tuple(check for name in names for check in _validate(name))
-
-
-def _validate(name: str) -> Iterator[FileCheck]:
-    try:
-        paths = _files_in(Path(name)) if Path(name).is_dir() else [_file_of(name)]
-    except (RecordError, OSError, ValueError) as error:
-        yield _refused(name, error)
-        return
-    for path in paths:
+    checks: list[FileCheck] = []
+    for name in names:
         try:
-            data = read_bytes(path)
-            schema, record = decode_as_found(data, str(path))
-            signed = is_signed(data, home_folder()) or is_ours(record, record.id)
-            yield FileCheck(str(path), valid=True, signed=signed, schema=schema, id=record.id, question=record.question)
-        except RecordError as error:
-            yield _refused(str(path), error)
+            path = Path(name)
+            paths = _files_in(path) if path.is_dir() else [path if is_file(path) else find(name)]
+        except (RecordError, OSError, ValueError) as error:
+            checks.append(_refused(name, error))
+            continue
+        checks += map(_check, paths)
+    return tuple(checks)
+
+
+def _check(path: Path) -> FileCheck:
+    try:
+        data = read_bytes(path)
+        schema, record = decode_as_found(data, str(path))
+        signed = is_signed(data, home_folder()) or is_ours(record, record.id)
+    except RecordError as error:
+        return _refused(str(path), error)
+    return FileCheck(str(path), valid=True, signed=signed, schema=schema, id=record.id, question=record.question)
 
 
 def _refused(name: str, error: Exception) -> FileCheck:
     if isinstance(error, RecordError):
         return FileCheck(name, valid=False, path=error.place or None, why=error.says, hint=error.hint or None)
     return FileCheck(name, valid=False, why=f"{name} cannot be read: {error}")
-
-
-def _file_of(name: str) -> Path:
-    return Path(name) if is_file(Path(name)) else find(name)
 
 
 def _files_in(folder: Path) -> list[Path]:
@@ -67,21 +66,29 @@ def import_records(names: Sequence[str]) -> tuple[Imported, ...]:
     All are checked before the first is written. None replaces another record: one of the same content is passed over,
     one of other content is refused.
     """
-    paths = [path for name in names for path in _importable(name)]
+    paths: list[Path] = []
+    for name in names:
+        path = expand_home(name, "the file's name")
+        try:
+            paths += _files_in(path) if path.is_dir() else [path]
+        except (OSError, ValueError) as error:
+            raise RecordError(f"{name} cannot be read: {error}", "Check the path and its permissions.") from None
     planned = _plan(paths)
     remove_stale(records_folder())
     for number, (made, digest) in enumerate(planned):
         if made.status == NEW:
-            _write(made, digest, number, len(planned))
+            # It is copied as it is, unless it has changed since it was checked, or another process was faster.
+            hint = f"{number} of {len(planned)} files are done. Import again: what is here already is passed over."
+            data = read_bytes(Path(made.file))
+            if _digest(data) != digest:
+                raise RecordError(f"{made.file} has changed since it was checked", hint)
+            try:
+                write_new(path_of(made.id), data)
+            except FileExistsError:
+                raise StoreError(f"another process has just saved {made.id}", hint) from None
+            except OSError as error:
+                raise StoreError(not_saved(made.id, error).says, hint) from error
     return tuple(made for made, _ in planned)
-
-
-def _importable(name: str) -> list[Path]:
-    path = expand_home(name, "the file's name")
-    try:
-        return _files_in(path) if path.is_dir() else [path]
-    except (OSError, ValueError) as error:
-        raise RecordError(f"{name} cannot be read: {error}", "Check the path and its permissions.") from None
 
 
 def _plan(paths: Sequence[Path]) -> list[tuple[Imported, bytes]]:
@@ -116,17 +123,3 @@ def _content_here(identity: str) -> tuple[bytes, Path] | None:
 
 def _digest(data: bytes) -> bytes:
     return hashlib.sha256(data).digest()
-
-
-def _write(made: Imported, digest: bytes, number: int, count: int) -> None:
-    """Copy one file, as it is, unless it has changed since it was checked, or another process was faster."""
-    hint = f"{number} of {count} files are done. Import again: what is here already is passed over."
-    data = read_bytes(Path(made.file))
-    if _digest(data) != digest:
-        raise RecordError(f"{made.file} has changed since it was checked", hint)
-    try:
-        write_new(path_of(made.id), data)
-    except FileExistsError:
-        raise StoreError(f"another process has just saved {made.id}", hint) from None
-    except OSError as error:
-        raise StoreError(not_saved(made.id, error).says, hint) from error

@@ -282,26 +282,35 @@ def as_csv(record: Record, what: str | None) -> bytes:
     writer = csv.writer(text, lineterminator="\n")
     columns = _columns(rows)
     writer.writerow(columns)
-    writer.writerows([_cell(row.get(name)) for name in columns] for row in rows)
+    for row in rows:
+        values = [value_or_none(row.get(name)) for name in columns]
+        writer.writerow([as_cell(_line(value)) if isinstance(value, str) else value for value in values])
     return text.getvalue().encode()
 
 
 def as_json(record: Record, what: str | None) -> bytes:
     """Return a table as a list of objects. Where a figure is missing, its reason is there."""
     name, rows = table_of(record, what)
-    told = {
+    exported = {
         "record": record.id,
         "table": name,
         "rows": [{key: _held(part) for key, part in row.items()} for row in rows],
     }
-    return (json.dumps(told, indent=1, allow_nan=False) + "\n").encode()
+    return (json.dumps(exported, indent=1, allow_nan=False) + "\n").encode()
 
 
 def as_parquet(record: Record, what: str | None) -> bytes:
     """Return a table whose metadata has the record's id. Where a figure is missing, the cell is null."""
-    pyarrow, parquet = import_client("pyarrow"), import_client("pyarrow.parquet", "pyarrow")
+    pyarrow = import_client("pyarrow")
+    parquet = import_client("pyarrow.parquet", "pyarrow")
     name, rows = table_of(record, what)
-    columns = {column: [_typed(value_or_none(row.get(column))) for row in rows] for column in _columns(rows)}
+    columns = {
+        column: [
+            encodable(value) if isinstance(value, str) else value
+            for value in (value_or_none(row.get(column)) for row in rows)
+        ]
+        for column in _columns(rows)
+    }
     table = pyarrow.table(columns).replace_schema_metadata({"laptime.record": record.id, "laptime.table": name})
     sink = pyarrow.BufferOutputStream()
     parquet.write_table(table, sink)
@@ -317,14 +326,14 @@ def as_pyperf(record: Record, _what: str | None) -> bytes:
     ]
     metadata = {
         "unit": "second",
-        "date": _local_date(record.started),
+        "date": record.started.replace("T", " ")[:19],
         "cpu_model_name": _line(str(value_or_none(record.machine.processor.name) or "unknown")),
         "platform": _line(record.machine.system) or "unknown",
         "laptime_record": record.id,
         "laptime_workload": _line(record.workload.name) or "unknown",
     }
-    told = {"version": PYPERF_VERSION, "metadata": metadata, "benchmarks": benchmarks}
-    return (json.dumps(told, indent=1) + "\n").encode()
+    suite = {"version": PYPERF_VERSION, "metadata": metadata, "benchmarks": benchmarks}
+    return (json.dumps(suite, indent=1) + "\n").encode()
 
 
 def _run(result: HeatResult) -> dict[str, Any]:
@@ -343,19 +352,8 @@ def _line(text: str) -> str:
     return " ".join(visible(text).split())
 
 
-def _local_date(started: str) -> str:
-    return started.replace("T", " ")[:19]
-
-
 def _columns(rows: Sequence[ExportedRow]) -> list[str]:
     return list(dict.fromkeys(encodable(name) for row in rows for name in row))
-
-
-def _cell(value: Any) -> Any:
-    value = value_or_none(value)
-    if not isinstance(value, str):
-        return value
-    return as_cell(_line(value))
 
 
 def _held(value: Any) -> Any:
@@ -363,10 +361,6 @@ def _held(value: Any) -> Any:
         return {"missing": f"not a finite number: {value}"}
     if isinstance(value, Missing):
         return msgspec.to_builtins(value)
-    return encodable(value) if isinstance(value, str) else value
-
-
-def _typed(value: Any) -> Any:
     return encodable(value) if isinstance(value, str) else value
 
 
@@ -450,7 +444,8 @@ def _all_rows() -> tuple[dict[str, ExportRow], dict[str, str]]:
     """Return every row by its name, and why entry points cannot be loaded: one bad package must not take the others."""
     from importlib import metadata  # noqa: PLC0415  it is slow to import, and only an export needs it
 
-    rows, broken = {row.name: row for row in EXPORTS}, {}
+    rows = {row.name: row for row in EXPORTS}
+    broken: dict[str, str] = {}
     for point in metadata.entry_points(group=EXPORT_ENTRY_POINTS):
         try:
             added: ExportRow = point.load()

@@ -167,38 +167,30 @@ def list_records() -> tuple[RecordRow, ...]:
     changed_ns = index.folder_changed_ns()
     kept = index.recall(home_folder())
     if changed_ns and changed_ns == kept.head.folder_ns and _are_still_faulty(kept.head):
-        passing = [_look(identity, NO_STAMP).row for identity in kept.head.passing]
-        if all(row.status in PASSING for row in passing):
-            faulty = [unreadable_row(each.id, each.why) for each in kept.head.faulty]
-            return _with_rows(kept.rows, [*faulty, *passing])
+        running = [_look(identity, NO_STAMP).row for identity in kept.head.passing]
+        if all(row.status in PASSING for row in running):
+            unreadable = [unreadable_row(fault.id, fault.why) for fault in kept.head.faulty]
+            return _with_rows(kept.rows, [*unreadable, *running])
     with index.no_collector():
-        return _list_again(kept, changed_ns)
-
-
-def _list_again(kept: index.Index, changed_ns: int) -> tuple[RecordRow, ...]:
-    """List the records by their files' stamps, and read those that the index does not know.
-
-    The index is written again once the folder's time can be trusted, or earlier where that takes less time than reading
-    the new records in the next list.
-    """
-    known, stamps = _sort_out(kept)
-    faults = {each.id: each for each in kept.head.faulty if kept.head.reader == _reader()}
-    looked = [_look(identity, stamp, faults.get(identity)) for identity, stamp in stamps.items()]
-    fresh = [each.row for each in looked]
-    faulty = tuple(each.fault for each in looked if each.fault is not None)
-    settled = [row for row in fresh if _is_settled(row)]
-    passing = tuple(each.row.id for each in looked if each.fault is None and not _is_settled(each.row))
-    folder_ns = changed_ns if all(map(str.isprintable, passing)) else 0
-    head = index.Head(folder_ns, passing, faulty, _reader() if faulty else "")
-    is_changed = bool(settled) or len(known) < len(kept.rows) or head != kept.head
-    read_bytes = sum(stamps[row.id][1] for row in settled) + sum(
-        each.stamp[1] for each in faulty if each != faults.get(each.id)
-    )
-    if is_changed and (head.folder_ns or kept.size_bytes <= INDEX_COSTS * read_bytes):
-        rows = _with_rows(known, settled)
-        stamps |= dict(zip([row.id for row in kept.rows], kept.stamps(), strict=False)) | stamps
-        index.remember(home_folder(), head, rows, [stamps[row.id] for row in rows])
-    return _with_rows(known, fresh)
+        known, stamps = _sort_out(kept)
+        faults = {fault.id: fault for fault in kept.head.faulty if kept.head.reader == _reader()}
+        looked = [_look(identity, stamp, faults.get(identity)) for identity, stamp in stamps.items()]
+        fresh = [look.row for look in looked]
+        faulty = tuple(look.fault for look in looked if look.fault is not None)
+        settled = [row for row in fresh if _is_settled(row)]
+        passing = tuple(look.row.id for look in looked if look.fault is None and not _is_settled(look.row))
+        folder_ns = changed_ns if all(map(str.isprintable, passing)) else 0
+        head = index.Head(folder_ns, passing, faulty, _reader() if faulty else "")
+        is_changed = bool(settled) or len(known) < len(kept.rows) or head != kept.head
+        new_bytes = sum(stamps[row.id][1] for row in settled)
+        new_bytes += sum(fault.stamp[1] for fault in faulty if fault != faults.get(fault.id))
+        # The index is written again once the folder's time can be trusted, or earlier where that takes less time than
+        # reading the new records in the next list.
+        if is_changed and (head.folder_ns or kept.size_bytes <= INDEX_COSTS * new_bytes):
+            rows = _with_rows(known, settled)
+            stamps |= dict(zip([row.id for row in kept.rows], kept.stamps(), strict=False)) | stamps
+            index.remember(home_folder(), head, rows, [stamps[row.id] for row in rows])
+        return _with_rows(known, fresh)
 
 
 def _is_settled(row: RecordRow) -> bool:
@@ -360,9 +352,11 @@ def _look(identity: str, stamp: index.Stamp, known: index.Faulty | None = None) 
     try:
         return _Looked(row_of(identity, read(path_of(identity))))
     except RecordError as error:
-        why, is_lasting = encodable(error.says), error.is_lasting
+        why = encodable(error.says)
+        is_lasting = error.is_lasting
     except READING_FAULTS as error:
-        why, is_lasting = encodable(f"it holds what no list expects ({type(error).__name__}: {error})"), True
+        why = encodable(f"it holds what no list expects ({type(error).__name__}: {error})")
+        is_lasting = True
     is_kept = is_lasting and identity.isprintable()
     return _Looked(unreadable_row(identity, why), index.Faulty(identity, why, stamp) if is_kept else None)
 
@@ -372,7 +366,7 @@ def _are_still_faulty(head: index.Head) -> bool:
     if not head.faulty:
         return True
     with contextlib.suppress(OSError), _opened_folder() as folder:
-        known = all(_stamp(each.id + ENDING, folder) == each.stamp for each in head.faulty)
+        known = all(_stamp(fault.id + ENDING, folder) == fault.stamp for fault in head.faulty)
         return known and head.reader == _reader()
     return False
 
@@ -437,7 +431,14 @@ def find(name: str) -> Path:
         return path_of(name)
     if os.sep in name or name.endswith(".json") or is_file(Path(name)):
         return expand_home(name, "the record's name")
-    return _begun_by(name)
+    ids = [file.removesuffix(ENDING) for file in list_names() if file.endswith(ENDING)]
+    begun = sorted(identity for identity in ids if name and identity.startswith(name) and is_file(path_of(identity)))
+    if len(begun) == 1:
+        return path_of(begun[0])
+    if begun:
+        raise RecordError(f"{name!r} begins {len(begun)} records: {_few(begun)}", "Give more of the id.")
+    near = difflib.get_close_matches(name, sorted(ids)[-COMPARED:], n=3, cutoff=0.5)
+    raise RecordError(f"there is no record {name!r}", f"Nearest: {_few(near)}. {LIST_HINT}" if near else LIST_HINT)
 
 
 def find_removable(name: str) -> str:
@@ -491,7 +492,7 @@ def _labelled(label: str) -> Path:
         return path_of(found.id)
     labels = list(dict.fromkeys(row.label for row in rows if row.label is not None))
     near = difflib.get_close_matches(label, labels, n=3, cutoff=0.5) or labels[:3]
-    hint = f"Nearest: {_few([LABEL_SIGN + each for each in near])}. {LIST_HINT}" if near else LABEL_HINT
+    hint = f"Nearest: {_few([LABEL_SIGN + word for word in near])}. {LIST_HINT}" if near else LABEL_HINT
     raise RecordError(f"no record has the label {label!r}", hint)
 
 
@@ -512,17 +513,6 @@ def _bears_signature(path: Path) -> bool:
     return False
 
 
-def _begun_by(name: str) -> Path:
-    ids = [each.removesuffix(".json") for each in list_names() if each.endswith(".json")]
-    begun = sorted(each for each in ids if name and each.startswith(name) and is_file(path_of(each)))
-    if len(begun) == 1:
-        return path_of(begun[0])
-    if begun:
-        raise RecordError(f"{name!r} begins {len(begun)} records: {_few(begun)}", "Give more of the id.")
-    near = difflib.get_close_matches(name, sorted(ids)[-COMPARED:], n=3, cutoff=0.5)
-    raise RecordError(f"there is no record {name!r}", f"Nearest: {_few(near)}. {LIST_HINT}" if near else LIST_HINT)
-
-
 def _few(ids: list[str]) -> str:
     return ", ".join(ids[:5]) + (" and others" if len(ids) > 5 else "")
 
@@ -536,7 +526,11 @@ def place_trace(record_id: str, lane: str) -> Path:
     """Return the file for a lane's trace. Remove what killed children left in the folder."""
     folder = home_folder() / "traces"
     remove_stale(folder)
-    return folder / f"{record_id}-{_plain(lane)}.json.gz"
+    plain = re.sub(r"[^A-Za-z0-9=.]+", "-", lane)
+    if plain != lane.replace("/", "-") or len(plain) > LONGEST_RECORD_NAME:
+        # A digest separates names that are shortened or become the same here.
+        plain = f"{plain[:LONGEST_RECORD_NAME]}-{hashlib.sha256(lane.encode()).hexdigest()[:8]}"
+    return folder / f"{record_id}-{plain}.json.gz"
 
 
 def drop_all(record_id: str) -> None:
@@ -544,14 +538,6 @@ def drop_all(record_id: str) -> None:
     with contextlib.suppress(OSError):
         for path in (home_folder() / "traces").glob(f"{record_id}-*.json.gz"):
             path.unlink()
-
-
-def _plain(lane: str) -> str:
-    """Return a lane's name as a file name. A digest separates names that are shortened or become the same here."""
-    plain = re.sub(r"[^A-Za-z0-9=.]+", "-", lane)
-    if plain == lane.replace("/", "-") and len(plain) <= LONGEST_RECORD_NAME:
-        return plain
-    return f"{plain[:LONGEST_RECORD_NAME]}-{hashlib.sha256(lane.encode()).hexdigest()[:8]}"
 
 
 # Which records this user made here: laptime signs what it saves with a key in LAPTIME_HOME that its owner alone reads.
@@ -568,13 +554,18 @@ OF_OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 def sign(data: bytes, home: Path) -> bytes:
     """Return a record's JSON with a signature as its last member. Where no key can be kept, it stays as it is."""
-    key = _read_key(home) or _make_key(home)
+    key = _read_key(home)
+    if key is None:
+        with contextlib.suppress(OSError):  # another process may have been faster
+            write_new(_place(home), secrets.token_bytes(KEY_BYTES), is_private=True)
+        key = _read_key(home)
     return data if key is None else data[:-1] + f',"signature":"{_signed_digest(key, data[:-1])}"}}'.encode()
 
 
 def is_signed(data: bytes, home: Path) -> bool:
     """Whether these bytes of a file were signed with this user's key."""
-    found, key = SIGNATURE.search(data), _read_key(home)
+    found = SIGNATURE.search(data)
+    key = _read_key(home)
     if found is None or key is None:
         return False
     return hmac.compare_digest(_signed_digest(key, data[: found.start()]), found[1].decode())
@@ -601,10 +592,3 @@ def _read_key(home: Path) -> bytes | None:
         finally:
             os.close(file)
     return data if len(data) == KEY_BYTES else None
-
-
-def _make_key(home: Path) -> bytes | None:
-    """Make the key, unless another process was faster."""
-    with contextlib.suppress(OSError):
-        write_new(_place(home), secrets.token_bytes(KEY_BYTES), is_private=True)
-    return _read_key(home)

@@ -113,7 +113,8 @@ def kept_rows() -> tuple[RecordRow, ...] | None:
         return ()
     except OSError:
         return None
-    changed_ns, kept = folder_changed_ns(), recall(home_folder())
+    changed_ns = folder_changed_ns()
+    kept = recall(home_folder())
     is_whole = changed_ns and changed_ns == kept.head.folder_ns and not kept.head.passing and not kept.head.faulty
     return kept.rows if is_whole else None
 
@@ -127,13 +128,15 @@ def _recall(path: Path, *_stamp: int) -> Index:
     digest, *lines = _split(data)
     if len(lines) != INDEX_LINES or digest != _digest(*lines):
         return EMPTY_INDEX
-    head, rows = _decoded(lines[0], Head), _decoded(lines[1], tuple[RecordRow, ...])
+    head = _decoded(lines[0], Head)
+    rows = _decoded(lines[1], tuple[RecordRow, ...])
     return EMPTY_INDEX if head is None or rows is None else Index(head, rows, lines[2], len(data))
 
 
 def _split(data: bytes) -> Iterator[memoryview]:
     """Yield the first lines, and the rest."""
-    whole, start = memoryview(data), 0
+    whole = memoryview(data)
+    start = 0
     for _ in range(INDEX_LINES):
         end = data.find(b"\n", start)
         if end < 0:

@@ -21,7 +21,8 @@ import psutil
 from laptime.model.record import Writer
 from laptime.store.disk import host, read_regular, temporary_name
 
-LOCK, OWNER = "lock", "owner"
+LOCK = "lock"
+OWNER = "owner"
 NO_LOCKS = {errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS}
 LOCK_TRIES = 100
 OWNER_MOST_BYTES = 4_096  # of an owner's file
@@ -80,8 +81,9 @@ def _try_lock(folder: Path) -> Held | None:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         if os.path.samestat(os.fstat(descriptor), place.stat()):
-            descriptor, held = -1, descriptor
-            return Held(folder, held)
+            held = Held(folder, descriptor)
+            descriptor = -1
+            return held
     except BlockingIOError:
         raise Busy from None
     except OSError as error:
@@ -100,34 +102,30 @@ def _try_owner(folder: Path) -> Held | None:
     try:
         descriptor = os.open(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except FileExistsError:
-        told = read_regular(place, OWNER_MOST_BYTES)
-        if _may_live(told, place):
+        owner = read_regular(place, OWNER_MOST_BYTES)
+        if _may_live(owner, place):
             raise Busy(place) from None
-        _put_aside(place, told)
+        # If several processes try, only one can rename the file. A new owner's file is put back.
+        aside = place.with_name(temporary_name(OWNER))
+        place.rename(aside)
+        if aside.read_bytes() == owner:
+            aside.unlink()
+        else:
+            aside.rename(place)
         return None
     with os.fdopen(descriptor, "wb") as file:
         file.write(msgspec.json.encode(this_process()))
     return Held(folder, None)
 
 
-def _may_live(told: bytes, place: Path) -> bool:
+def _may_live(owner: bytes, place: Path) -> bool:
     """Whether an owner may still run. An owner on another machine always may."""
-    if not told:
+    if not owner:
         return time.time() - place.stat().st_mtime < WRITTEN_WITHIN_S
     try:
-        return not is_gone(msgspec.json.decode(told, type=Writer))
+        return not is_gone(msgspec.json.decode(owner, type=Writer))
     except (msgspec.MsgspecError, UnicodeDecodeError):
         return False
-
-
-def _put_aside(place: Path, told: bytes) -> None:
-    """Remove a dead owner's file. If several processes try, only one can rename it. A new owner's file is put back."""
-    aside = place.with_name(temporary_name(OWNER))
-    place.rename(aside)
-    if aside.read_bytes() == told:
-        aside.unlink()
-    else:
-        aside.rename(place)
 
 
 # Which process writes a record, and whether it still runs. Its number alone may belong to another program by now.
@@ -158,16 +156,14 @@ def _began(pid: int) -> str | None:
             return None
         if not psutil.LINUX:
             return f"{process.create_time():.2f}"
-        return f"{_read('/proc/sys/kernel/random/boot_id').strip()} {_ticks(_read(f'/proc/{pid}/stat'))}"
+        boot = _read("/proc/sys/kernel/random/boot_id").strip()
+        # The ticks are the 22nd field. The second is a name in brackets, which may itself hold spaces and brackets.
+        ticks = _read(f"/proc/{pid}/stat").rpartition(")")[2].split()[19]
     except psutil.AccessDenied:
         return UNKNOWN_OWNER
     except (psutil.Error, OSError, LookupError, ValueError, OverflowError):
         return None
-
-
-def _ticks(stat: str) -> str:
-    """Return the 22nd field. The second is a name in brackets, which may itself hold spaces and brackets."""
-    return stat.rpartition(")")[2].split()[19]
+    return f"{boot} {ticks}"
 
 
 def _read(place: str) -> str:

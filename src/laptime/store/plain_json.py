@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from math import isfinite
 from typing import Any
 
@@ -35,14 +34,10 @@ def as_json_holds(value: Any) -> Any:
 
 
 def has_parts(value: Any) -> bool:
-    return isinstance(value, list | tuple) and not _all_finite(value)
-
-
-def _all_finite(values: Sequence[Any]) -> bool:
-    """Whether all are finite numbers. This must be fast: a record may hold a million steps."""
-    try:
-        return not values or (
-            all(map(isfinite, values)) and min(values) >= -LARGEST_WHOLE and max(values) <= LARGEST_WHOLE
-        )
-    except (TypeError, OverflowError):
+    """Whether a list holds more than finite numbers. This must be fast: a record may hold a million steps."""
+    if not isinstance(value, list | tuple) or not value:
         return False
+    try:
+        return not (all(map(isfinite, value)) and min(value) >= -LARGEST_WHOLE and max(value) <= LARGEST_WHOLE)
+    except (TypeError, OverflowError):
+        return True

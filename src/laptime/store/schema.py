@@ -35,32 +35,29 @@ OF_A_PROCESS = ("status", "phases_s", "notes", "dnf", "timeline", "versions", "p
 def to_schema_2(tree: Tree) -> Tree:
     """Move the process of each heat and training into `process`, the answer into `answer`, and "class" to "steady"."""
     tree = dict(tree)
-    comparisons, why = tree.pop("comparisons", []), tree.pop("why", None)
-    full, infer = tree.pop("full", None), tree.pop("infer", None)
-    tree["lanes"] = [_lane(lane) for lane in tree["lanes"]]
+    comparisons = tree.pop("comparisons", [])
+    why = tree.pop("why", None)
+    full = tree.pop("full", None)
+    infer = tree.pop("infer", None)
+    tree["lanes"] = [{**lane, "heats": [_heat(heat, lane) for heat in lane.get("heats", [])]} for lane in tree["lanes"]]
     question = tree["question"]
     if question == "full":
         tree["answer"] = {**full, "runs": [_with_process(run, run["lane"]) for run in full["runs"]]}
     elif question == "infer":
-        tree["answer"] = {**infer, "lanes": [_infer_lane(lane) for lane in infer["lanes"]]}
+        lanes = [
+            {**lane, "heats": [_with_process(heat, heat["lane"]) for heat in lane.get("heats", [])]}
+            for lane in infer["lanes"]
+        ]
+        tree["answer"] = {**infer, "lanes": lanes}
     elif question == "why":
-        tree["answer"] = {"comparisons": comparisons, "why": why and _why(why)}
+        for remedy in (why or {}).get("remedies", []):
+            predicted = remedy.get("predicted")
+            if isinstance(predicted, dict) and "missing" in predicted:  # the reason was behind a colon
+                remedy["predicted"] = {"missing": predicted["missing"].partition(": ")[2]}
+        tree["answer"] = {"comparisons": comparisons, "why": why}
     else:
         tree["answer"] = {"comparisons": comparisons} if question == "race" else {}
     return tree
-
-
-def _why(why: Tree) -> Tree:
-    """Upgrade an answer to why. What was not predicted had its reason behind a colon."""
-    for remedy in why.get("remedies", []):
-        predicted = remedy.get("predicted")
-        if isinstance(predicted, dict) and "missing" in predicted:
-            remedy["predicted"] = {"missing": predicted["missing"].partition(": ")[2]}
-    return why
-
-
-def _lane(lane: Tree) -> Tree:
-    return {**lane, "heats": [_heat(heat, lane) for heat in lane.get("heats", [])]}
 
 
 def _heat(heat: Tree, lane: Tree) -> Tree:
@@ -69,12 +66,11 @@ def _heat(heat: Tree, lane: Tree) -> Tree:
     memory = heat.pop("readings", {})
     heat["steady"] = heat.pop("class")
     known = {"versions": lane["framework"], "items_per_step": lane.get("items_per_step")}
-    known |= {name: _whole(memory[name]) for name in ("peak_memory_bytes", "device_memory_bytes") if name in memory}
+    for name in ("peak_memory_bytes", "device_memory_bytes"):
+        if name in memory:
+            size = memory[name]
+            known[name] = int(size) if isinstance(size, float) else size
     return _with_process({**known, **heat}, lane["name"])
-
-
-def _infer_lane(lane: Tree) -> Tree:
-    return {**lane, "heats": [_with_process(heat, heat["lane"]) for heat in lane.get("heats", [])]}
 
 
 def _with_process(run: Tree, lane: str) -> Tree:
@@ -83,35 +79,28 @@ def _with_process(run: Tree, lane: str) -> Tree:
     return {"process": {"lane": lane, **process}, **rest}
 
 
-def _whole(value: Any) -> Any:
-    return int(value) if isinstance(value, float) else value
-
-
 CONCLUDED = ("steady", "steady_from", "step_ms", "counted")
 
 
 def to_schema_3(tree: Tree) -> Tree:
     """Move what a heat returned into `heat`, next to what was concluded of it. Its laps were not kept."""
-    return {**tree, "lanes": [_lane_with_results(lane) for lane in tree["lanes"]]}
-
-
-def _lane_with_results(lane: Tree) -> Tree:
-    return {**lane, "heats": [_result(heat) for heat in lane["heats"]]} if "heats" in lane else lane
+    lanes = [
+        {**lane, "heats": [_result(heat) for heat in lane["heats"]]} if "heats" in lane else lane
+        for lane in tree["lanes"]
+    ]
+    return {**tree, "lanes": lanes}
 
 
 def _result(kept: Tree) -> Tree:
     heat = {name: value for name, value in kept.items() if name not in CONCLUDED}
-    first_step_ns = _in_ns(heat.pop("first_step_ms"))
+    first_step_ms = heat.pop("first_step_ms")
+    first_step_ns = None
+    if first_step_ms is not None and isfinite(first_step_ms):
+        if abs(first_step_ms * 1e6) > LARGEST_WHOLE:
+            raise ValueError(f"first_step_ms is {first_step_ms:g}")
+        first_step_ns = round(first_step_ms * 1e6)
     concluded = {name: kept[name] for name in CONCLUDED if name in kept}
     return {**concluded, "heat": {"steps_per_lap": None, "first_step_ns": first_step_ns, **heat}}
-
-
-def _in_ns(ms: float | None) -> int | None:
-    if ms is None or not isfinite(ms):
-        return None
-    if abs(ns := ms * 1e6) > LARGEST_WHOLE:
-        raise ValueError(f"first_step_ms is {ms:g}")
-    return round(ns)
 
 
 UPGRADES: tuple[Callable[[Tree], Tree], ...] = (to_schema_2, to_schema_3)
@@ -153,7 +142,8 @@ def decode_as_found(data: bytes, where: str) -> tuple[int, Record]:
 
 def _decode_as_found(data: bytes, where: str) -> tuple[int, Record]:
     tree = _parse(data, where)
-    if not isinstance(tree, dict) or not _is_count(tree.get("schema")):
+    schema = tree.get("schema") if isinstance(tree, dict) else None
+    if not isinstance(schema, int) or isinstance(schema, bool) or schema < 1:
         raise _damaged(where, "expected the number of a schema", "$.schema")
     record = _to_record(upgrade(tree, where), where)
     if not ID.fullmatch(record.id):
@@ -161,7 +151,7 @@ def _decode_as_found(data: bytes, where: str) -> tuple[int, Record]:
     for fault in () if is_sound(record) else list_faults(record):
         place, _, expected = fault.rpartition(": ")
         raise _damaged(where, expected, place)
-    return tree["schema"], record
+    return schema, record
 
 
 def upgrade(tree: Tree, where: str, to: int = SCHEMA, upgrades: Sequence[Callable[[Tree], Tree]] = UPGRADES) -> Tree:
@@ -217,15 +207,9 @@ def _in_words(error: msgspec.ValidationError, root: str) -> tuple[str, str]:
 
 
 def _damaged(where: str, why: str, place: str = "") -> RecordError:
-    told = f"{place}: {why}" if place else why
+    says = f"{where} cannot be read as a record: {f'{place}: ' if place else ''}{why}"
     # A package that is installed later may bring the question.
-    return RecordError(
-        f"{where} cannot be read as a record: {told}", HINT_DAMAGED, place, is_lasting=place != "$.question"
-    )
-
-
-def _is_count(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 1
+    return RecordError(says, HINT_DAMAGED, place, is_lasting=place != "$.question")
 
 
 def _is_plain(data: bytes, tree: Any) -> bool:
@@ -274,7 +258,8 @@ def record_schema() -> Tree:
     """Return the JSON Schema of the records that this laptime writes."""
     kinds = [Record, *(row.part(QuestionAnswer).answer for row in QUESTIONS)]
     _, described = msgspec.json.schema_components(kinds, schema_hook=_hook, ref_template=PLACE)
-    parts: Tree = {name: _part(name, part) for name, part in sorted(described.items())}
+    classes = {kind.__name__: kind for kind in _inside(*kinds, known=set())}
+    parts: Tree = {name: _part(part, classes[name]) for name, part in sorted(described.items())}
     parts[NOT_FINITE] = NOT_FINITE_SCHEMA
     record: Tree = parts.pop("Record")
     record["properties"]["schema"] = {"const": SCHEMA}
@@ -289,7 +274,16 @@ def record_schema() -> Tree:
         "$id": f"urn:laptime:record:{SCHEMA}",
         **record,
         "title": f"A record of laptime, schema {SCHEMA}",
-        "allOf": [_answer_of(row.name, row.part(QuestionAnswer).answer.__name__) for row in QUESTIONS],
+        # A record of a question has the answer of this question.
+        "allOf": [
+            {
+                "if": {"properties": {"question": {"const": row.name}}},
+                "then": {
+                    "properties": {"answer": {"$ref": PLACE.format(name=row.part(QuestionAnswer).answer.__name__)}}
+                },
+            }
+            for row in QUESTIONS
+        ],
         "$defs": parts,
     }
 
@@ -307,9 +301,9 @@ def text_of_schema(made: Tree) -> str:
 def answer_schema(name: str, kinds: Sequence[Any], *, is_list: bool, is_finite: bool) -> Tree:
     """Return the schema of an answer that is one of these kinds, or a list of such, as `as_json_holds` leaves it."""
     forms, parts = msgspec.json.schema_components(kinds, schema_hook=_hook, ref_template=PLACE)
-    described = {each: _with_line(part) for each, part in sorted(parts.items())}
+    described = {kind: _with_line(part) for kind, part in sorted(parts.items())}
     if not is_finite:
-        described = {each: _schema_with_unfinite(part) for each, part in described.items()}
+        described = {kind: _schema_with_unfinite(part) for kind, part in described.items()}
     if NOT_FINITE in json.dumps(described):
         described[NOT_FINITE] = NOT_FINITE_SCHEMA
     whole: Tree = forms[0] if len(forms) == 1 else {"anyOf": [*forms]}
@@ -331,31 +325,17 @@ def _hook(kind: type) -> Tree:
     return {"type": "object"}
 
 
-def _answer_of(question: str, answer: str) -> Tree:
-    """Return the rule that a record of this question has this answer."""
-    return {
-        "if": {"properties": {"question": {"const": question}}},
-        "then": {"properties": {"answer": {"$ref": PLACE.format(name=answer)}}},
-    }
-
-
-def _part(name: str, part: Tree) -> Tree:
+def _part(part: Tree, kind: type) -> Tree:
     """Return the schema of a class, with the limits of its figures, and numbers as the file has them."""
-    if "description" in part:
-        part["description"] = " ".join(part["description"].split())
-    limits = {field: above for field, above, _ in figure_fields(_classes()[name])}
-    for field, described in part.get("properties", {}).items():
-        if field in limits:
-            _limit(described, above=limits[field])
-    made: Tree = _schema_with_unfinite(part)
+    fields_of = part.get("properties", {})
+    for field, above, _ in figure_fields(kind):
+        described = fields_of.get(field, {})
+        # A figure that no laptime writes is refused. Lists of figures are not checked when a record is read either.
+        for form in (described, *described.get("anyOf", ())):
+            if form.get("type") in {"number", "integer"}:
+                form["exclusiveMinimum" if above else "minimum"] = 0
+    made: Tree = _schema_with_unfinite(_with_line(part))
     return made
-
-
-def _limit(described: Tree, *, above: bool) -> None:
-    """Refuse a figure that no laptime writes. Lists of figures are not checked when a record is read either."""
-    for each in (described, *described.get("anyOf", ())):
-        if each.get("type") in {"number", "integer"}:
-            each["exclusiveMinimum" if above else "minimum"] = 0
 
 
 def _schema_with_unfinite(tree: Any) -> Any:
@@ -370,23 +350,15 @@ def _schema_with_unfinite(tree: Any) -> Any:
     return {key: part if key == "default" else _schema_with_unfinite(part) for key, part in tree.items()}
 
 
-@cache
-def _classes() -> dict[str, type]:
-    """Return every class that a record may hold, by its name."""
-    return {
-        kind.__name__: kind
-        for kind in _inside(Record, *(row.part(QuestionAnswer).answer for row in QUESTIONS), seen=set())
-    }
-
-
-def _inside(*kinds: Any, seen: set[Any]) -> Iterator[type]:
+def _inside(*kinds: Any, known: set[Any]) -> Iterator[type]:
+    """Yield every class that these hold."""
     for kind in kinds:
-        if is_dataclass(kind) and kind not in seen:
-            seen.add(kind)
+        if is_dataclass(kind) and kind not in known:
+            known.add(kind)
             yield kind  # type: ignore[misc]
-            yield from _inside(*get_type_hints(kind).values(), seen=seen)
+            yield from _inside(*get_type_hints(kind).values(), known=known)
         else:
-            yield from _inside(*get_args(kind), seen=seen)
+            yield from _inside(*get_args(kind), known=known)
 
 
 # Find figures that laptime never writes. A file with one was damaged or edited, and is refused.
@@ -430,15 +402,8 @@ def is_sound(value: Any) -> bool:
         return not value or type(value[0]) in JSON_TYPES or all(map(is_sound, value))
     if kind is dict:
         return all(map(is_sound, value.values()))
-    return not _has_fields(kind) or _are_figures_sound(value, kind)
-
-
-@cache
-def _has_fields(kind: type) -> bool:
-    return is_dataclass(kind)
-
-
-def _are_figures_sound(value: Any, kind: type) -> bool:
+    if not _has_fields(kind):
+        return True
     for name, above, _ in figure_fields(kind):
         found = getattr(value, name)
         if type(found) in NUMBER_TYPES and (found < 0 or (above and found == 0)):
@@ -448,6 +413,11 @@ def _are_figures_sound(value: Any, kind: type) -> bool:
         if type(part) not in JSON_TYPES and not is_sound(part):
             return False
     return True
+
+
+@cache
+def _has_fields(kind: type) -> bool:
+    return is_dataclass(kind)
 
 
 def list_faults(value: Any, place: str = "$") -> Iterator[str]:
@@ -486,7 +456,8 @@ def names_of(kind: Any) -> tuple[str, ...]:
 @cache
 def figure_fields(kind: type) -> tuple[tuple[str, bool, str], ...]:
     """Return a class's fields of times, sizes and counts, each with whether 0 is refused and what is expected."""
-    above, free = ABOVE_ZERO.get(kind, ()), MAY_BE_NEGATIVE.get(kind, ())
+    above = ABOVE_ZERO.get(kind, ())
+    free = MAY_BE_NEGATIVE.get(kind, ())
     checked = [
         name for name in names_of(kind) if name not in free and (name.endswith(FIELD_UNITS) or name in UNITLESS_FIELDS)
     ]

@@ -39,7 +39,8 @@ SLOW_START = 1.5
 FINDING_HEATS_LEAST = 2
 PAUSES = 0.05
 LOADED = 0.05
-OTHERS_CORES, RUN_OTHERS_SHARE = 0.4, 0.15  # of a whole run: what others may take of our cores
+OTHERS_CORES = 0.4  # of a whole run: what others may take of our cores
+RUN_OTHERS_SHARE = 0.15
 MANY_WINDOWS = 0.4  # of a lane's windows
 ENOUGH_ROUNDS = 4  # quiet ones, and at least half of all, for the others not to matter
 CONTRADICTS = 2.0  # times as long as a call of more items: more than another kernel for few items costs
@@ -90,7 +91,8 @@ def held_back_card(readings: LaneReadings) -> Finding | None:
 
 def full_card(readings: LaneReadings) -> Finding | None:
     """Allocators slow down when little memory is left, and some drivers spill into the host's memory."""
-    used, there = readings.card_values("memory"), readings.card_values("all memory")
+    used = readings.card_values("memory")
+    there = readings.card_values("all memory")
     if not used or not there or max(used) <= FULL_SHARE * max(there):
         return None
     says = f"{max(used) / 1e9:.1f} of the card's {max(there) / 1e9:.1f} GB were in use."
@@ -138,7 +140,8 @@ def held_back_by_quota(readings: LaneReadings) -> Finding | None:
 
 def more_threads_than_cores(readings: LaneReadings) -> Finding | None:
     """Threads that share a core wait for each other."""
-    threads, cores = readings.lane.settings.threads, readings.machine.processor.cores_usable
+    threads = readings.lane.settings.threads
+    cores = readings.machine.processor.cores_usable
     if threads is None or threads <= cores or readings.lane.device.kind != "cpu":
         return None
     says = f"{threads} threads share {cores} cores."
@@ -148,7 +151,8 @@ def more_threads_than_cores(readings: LaneReadings) -> Finding | None:
 
 def faults_each_step(readings: LaneReadings) -> Finding | None:
     """Memory that was freed in one step is fetched again in the next, page by page."""
-    faults, costs = readings.faults_per_step(), readings.faults_share()
+    faults = readings.faults_per_step()
+    costs = readings.faults_share()
     if faults is None or costs is None:
         return None
     fetched_bytes = faults * readings.machine.page_bytes
@@ -180,14 +184,17 @@ def full_memory(readings: LaneReadings) -> Finding | None:
 
     Files that were read stay in memory while there is room. They count as the container's, but are not in use.
     """
-    limit, total = readings.machine.memory_limit_bytes, readings.machine.memory_bytes
+    limit = readings.machine.memory_limit_bytes
+    total = readings.machine.memory_bytes
     used = max(readings.values("host", "group memory"), default=0.0)
     used -= max(readings.values("host", "group cache"), default=0.0)
     free = min(readings.values("host", "free memory"), default=None)
     if not isinstance(limit, Missing) and limit < total and used > FULL_SHARE * limit:
-        what, share = f"{used / 1e9:.1f} of the {limit / 1e9:.1f} GB that the container may use", used / limit
+        what = f"{used / 1e9:.1f} of the {limit / 1e9:.1f} GB that the container may use"
+        share = used / limit
     elif free is not None and free < (1 - FULL_SHARE) * total:
-        what, share = f"all but {free / 1e9:.1f} of {total / 1e9:.1f} GB", 1 - free / total
+        what = f"all but {free / 1e9:.1f} of {total / 1e9:.1f} GB"
+        share = 1 - free / total
     else:
         return None
     advice = "The system ends processes that go beyond; take a smaller batch, or fewer workers."
@@ -238,7 +245,8 @@ def values_read_each_step(readings: LaneReadings) -> Finding | None:
 
 
 def shapes_that_compile(readings: LaneReadings) -> Finding | None:
-    compiles, shapes = _symptom(readings, "compiles"), _symptom(readings, "shapes") or 1
+    compiles = _symptom(readings, "compiles")
+    shapes = _symptom(readings, "shapes") or 1
     if compiles is None or compiles < 1:
         return None
     says = f"its steps were compiled {compiles:.0f} times more, with {shapes:.0f} shapes of batch."
@@ -312,12 +320,10 @@ def judge_answers(lane: InferLane) -> Finding | None:
         sizes.setdefault(run.batch, []).extend(window.flag for window in quiet_windows(run.windows))
     parts = {f"the single calls of {lane.lane}": calls, lane.lane: [*calls, *chain.from_iterable(sizes.values())]}
     parts |= {f"{lane.lane} at batch {batch}": flags for batch, flags in sizes.items()}
-    judged = (judge_disturbances(what, [*filter(None, flags)], len(flags)) for what, flags in parts.items())
-    return next(filter(None, judged), None) or _contradicting_sizes(lane)
-
-
-def _contradicting_sizes(lane: InferLane) -> Finding | None:
-    """Return a finding if a call of fewer items takes far longer than one of more."""
+    for what, flags in parts.items():
+        found = judge_disturbances(what, [*filter(None, flags)], len(flags))
+        if found is not None:
+            return found
     calls_ms = {
         batch.batch: 1e3 * batch.batch / batch.items_per_s.median
         for batch in lane.batches
@@ -370,14 +376,14 @@ def find_slow_loaders(lanes: Sequence[LaneResult]) -> tuple[Finding, ...]:
 def _loader_of(lane: LaneResult, lanes: Sequence[LaneResult]) -> Finding | None:
     if lane.settings.input in {*KEPT_INPUTS, "only"} or lane.step_ms is None:
         return None
-    ready = next((lane_result for lane_result in lanes if _is_it_with(lane, lane_result, *READY)), None)
+    ready = next((other for other in lanes if _is_it_with(lane, other, *READY)), None)
     if ready is not None and ready.step_ms is not None:
         share = 1 - ready.step_ms.median / lane.step_ms.median
         ends = lane.step_ms.ends
         proven = ends is not None and ready.step_ms.is_below(ends[0])
         how = f"{ready.name} takes {brief(ready.step_ms.median)} ms a step, and it {brief(lane.step_ms.median)}"
         return _of_loader(lane, share, how, proven=proven) if proven and share >= LOADED else None
-    alone = next((lane_result for lane_result in lanes if _is_it_with(lane, lane_result, "only")), None)
+    alone = next((other for other in lanes if _is_it_with(lane, other, "only")), None)
     if alone is None or alone.step_ms is None:
         return None
     share = alone.step_ms.median / lane.step_ms.median
@@ -395,17 +401,21 @@ def _is_it_with(lane: LaneResult, other: LaneResult, *inputs: Input) -> bool:
     """Whether another lane is this one with one of these inputs."""
     if other.step_ms is None or other.status != "ok" or other.items_per_step != lane.items_per_step:
         return False
-    kin = lane.name.split("/")[0] == other.name.split("/")[0] and lane.device == other.device
-    kin &= lane.training == other.training
     same = replace(other.settings, input=lane.settings.input) == lane.settings
-    return kin and same and other.settings.input in inputs
+    return _are_kin(lane, other) and same and other.settings.input in inputs
+
+
+def _are_kin(lane: LaneResult, other: LaneResult) -> bool:
+    """Whether two lanes have the same framework, device and training."""
+    same_framework = lane.name.split("/")[0] == other.name.split("/")[0]
+    return same_framework and lane.device == other.device and lane.training == other.training
 
 
 def _symptom(readings: LaneReadings, name: str) -> float | None:
     """Return a symptom of the first heat that has symptoms; None if no steps were taken apart."""
     symptoms = first_symptoms(readings.lane)
-    told = None if symptoms is None else getattr(symptoms, name)
-    return None if told is None or isinstance(told, Missing) else float(told)
+    value = None if symptoms is None else getattr(symptoms, name)
+    return None if value is None or isinstance(value, Missing) else float(value)
 
 
 # States of a training that cost time: steps that become slow from a step on, and numbers that have become denormal.
@@ -414,7 +424,8 @@ def _symptom(readings: LaneReadings, name: str) -> float | None:
 # and a lane that is the same but for `denormals=flush` says what they cost. On a processor that computes denormal
 # numbers at full speed the census finds them too: the training may move to another one.
 
-SLOWS_DOWN, DENORMALS = "steps that become slow", "denormal numbers"
+SLOWS_DOWN = "steps that become slow"
+DENORMALS = "denormal numbers"
 FLUSH_LINE = "torch.set_flush_denormal(True)"
 LOOK = "See what it does differently from then on: longer sequences, larger batches, a list that grows, other parts."
 
@@ -441,7 +452,8 @@ def find_states(lanes: Sequence[LaneResult]) -> tuple[Finding, ...]:
 def denormals_of(lane: LaneResult) -> Denormals | None:
     """Return what the latest census of a lane found, or the steps that were taken apart later; None without both."""
     census = next((result.heat.census for result in reversed(lane.heats) if result.heat.census is not None), None)
-    symptoms, on_processor = first_symptoms(lane), lane.device.kind == "cpu"
+    symptoms = first_symptoms(lane)
+    on_processor = lane.device.kind == "cpu"
     counted = None if symptoms is None or isinstance(symptoms.denormals, Missing) else symptoms.denormals
     if census is not None and census.shares and (counted is None or census.worst[0] >= counted or census.flushed):
         return Denormals(*census.worst, census.costs and on_processor)
@@ -459,7 +471,8 @@ def flushes(lane: LaneResult) -> bool:
 
 def describe_state(state: StateChange, what: str = "step") -> str:
     """Return a state in words, such as "from step 16 on a step takes 4 to 14 times as long"."""
-    low, high = brief(state.times_low), brief(state.times_high)
+    low = brief(state.times_low)
+    high = brief(state.times_high)
     if state.times_high < 1.15 * state.times_low:
         low = high
     until = "" if state.until is None else f" to {count(state.until)}"
@@ -472,36 +485,35 @@ def describe_state(state: StateChange, what: str = "step") -> str:
 
 def find_slow_trainings(lanes: Sequence[LaneResult], runs: Sequence[FullRun]) -> tuple[Finding, ...]:
     """Return a finding for each lane whose laps become slow while its loss falls, or whose numbers become denormal."""
-    found = (_find_slow_training(lane, [run for run in runs if run.process.lane == lane.name]) for lane in lanes)
-    return tuple(finding for finding in found if finding is not None)
-
-
-def _find_slow_training(lane: LaneResult, runs: Sequence[FullRun]) -> Finding | None:
-    trained = [run for run in runs if run.laps]
-    state = find_slow_laps([run.laps for run in trained])
-    census = next((run.census for run in trained if run.census is not None), None)
-    costs = census is not None and census.costs and lane.device.kind == "cpu"
-    losses = [(run.laps[0].score.loss, run.laps[-1].score.loss) for run in trained]
-    falls = all(isinstance(one, Missing) or isinstance(last, Missing) or last < one for one, last in losses)
-    if not costs and (state is None or not falls):
-        return None
-    says = ""
-    if state is not None:
-        says = describe_state(state, "lap").replace("heats", "trainings") + ", while its loss falls"
-    evidence: dict[str, object] = {} if state is None else figures_of(state)
-    if census is not None:
-        evidence |= {"denormals": census.worst[0], "of": census.worst[1]}
-        if costs:
-            says += f"{': ' if says else ''}{Denormals(*census.worst, cost=True).says}"
-        else:
-            says += f"; denormal numbers are not the reason ({percent(census.worst[0])} of any kind)"
-    advice = f"{FLUSH_LINE}; laptime why measures what they cost." if costs else LOOK
-    sure = state is not None and state.is_sure and not costs
-    return _finding(SLOWS_DOWN if state else DENORMALS, lane, f"{says}.", advice, evidence, sure=sure)
+    found: list[Finding] = []
+    for lane in lanes:
+        trained = [run for run in runs if run.process.lane == lane.name and run.laps]
+        state = find_slow_laps([run.laps for run in trained])
+        census = next((run.census for run in trained if run.census is not None), None)
+        costs = census is not None and census.costs and lane.device.kind == "cpu"
+        losses = [(run.laps[0].score.loss, run.laps[-1].score.loss) for run in trained]
+        falls = all(isinstance(one, Missing) or isinstance(last, Missing) or last < one for one, last in losses)
+        if not costs and (state is None or not falls):
+            continue
+        says = ""
+        if state is not None:
+            says = describe_state(state, "lap").replace("heats", "trainings") + ", while its loss falls"
+        evidence: dict[str, object] = {} if state is None else figures_of(state)
+        if census is not None:
+            evidence |= {"denormals": census.worst[0], "of": census.worst[1]}
+            if costs:
+                says += f"{': ' if says else ''}{Denormals(*census.worst, cost=True).says}"
+            else:
+                says += f"; denormal numbers are not the reason ({percent(census.worst[0])} of any kind)"
+        advice = f"{FLUSH_LINE}; laptime why measures what they cost." if costs else LOOK
+        sure = state is not None and state.is_sure and not costs
+        found.append(_finding(SLOWS_DOWN if state else DENORMALS, lane, f"{says}.", advice, evidence, sure=sure))
+    return tuple(found)
 
 
 def _find_state(lane: LaneResult, lanes: Sequence[LaneResult]) -> Finding | None:
-    state, denormals = find_lane_state(lane), denormals_of(lane)
+    state = find_lane_state(lane)
+    denormals = denormals_of(lane)
     if state is None and (denormals is None or not denormals.cost):
         return None
     says = "" if state is None else describe_state(state)
@@ -549,7 +561,9 @@ def _doubt(state: StateChange | None) -> str:
 
 def _measure_cost(lane: LaneResult, lanes: Sequence[LaneResult], state: StateChange | None) -> float | None:
     """Return how many times as long its steps take as those of the same lane that flushes, where that was raced."""
-    twin = next((lane_result for lane_result in lanes if _is_it_flushed(lane, lane_result)), None)
+    flushing = replace(lane.settings, denormals="flush")
+    twins = (other for other in lanes if other is not lane and other.status == "ok" and other.settings == flushing)
+    twin = next((other for other in twins if _are_kin(lane, other)), None)
     if twin is None or twin.step_ms is None or lane.step_ms is None:
         return None
     mine, theirs = ([result.heat for result in finished(one)] for one in (lane, twin))
@@ -558,10 +572,3 @@ def _measure_cost(lane: LaneResult, lanes: Sequence[LaneResult], state: StateCha
     if state is not None:
         return ratio_within(state, [*map(times_of, mine)], [*map(times_of, theirs)])
     return lane.step_ms.median / twin.step_ms.median
-
-
-def _is_it_flushed(lane: LaneResult, other: LaneResult) -> bool:
-    settings = replace(lane.settings, denormals="flush")
-    kin = lane.name.split("/")[0] == other.name.split("/")[0] and lane.device == other.device
-    kin &= lane.training == other.training and other is not lane
-    return kin and other.status == "ok" and other.settings == settings

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import chain, pairwise
 from math import sqrt
@@ -51,8 +51,8 @@ class LaneReadings:
 
     def series(self, device: str, means: Meaning) -> list[tuple[TimedValue, ...]]:
         """Return the readings per heat of what shows this of a device, without the heats that have none."""
-        told = [shown_within(heat.timeline, device, means, heat.span) for heat in self.heats]
-        return [points for points in told if not isinstance(points, Missing)]
+        found = [shown_within(heat.timeline, device, means, heat.span) for heat in self.heats]
+        return [points for points in found if not isinstance(points, Missing)]
 
     def values(self, device: str, means: Meaning) -> list[float]:
         return [value for points in self.series(device, means) for _, value in points]
@@ -67,13 +67,14 @@ class LaneReadings:
 
     def growth_per_s(self, device: str, means: Meaning) -> float | None:
         """Return how fast a counter grew: the median over the heats."""
-        told = [shown_growth_per_s(heat.timeline, device, means, heat.span) for heat in self.heats]
-        known = [each for each in told if not isinstance(each, Missing)]
+        rates = [shown_growth_per_s(heat.timeline, device, means, heat.span) for heat in self.heats]
+        known = [rate for rate in rates if not isinstance(rate, Missing)]
         return median(known) if known else None
 
     def faults_per_step(self) -> float | None:
         """Return the page faults per step, from the sensors' counter over the windows that count."""
-        rate, step = self.growth_per_s("heat", "new pages"), self.lane.step_ms
+        rate = self.growth_per_s("heat", "new pages")
+        step = self.lane.step_ms
         return None if rate is None or step is None else rate * step.median / 1e3
 
     def fault_ns(self) -> float:
@@ -88,7 +89,8 @@ class LaneReadings:
         number. That is a guess, checked with two trainings on two cores: it predicted 3.1 and 1.6 where 3.1 and 1.9
         were measured.
         """
-        faults, step = self.faults_per_step(), self.lane.step_ms
+        faults = self.faults_per_step()
+        step = self.lane.step_ms
         if faults is None or step is None or not step.median:
             return None
         cores = self.machine.processor.cores_usable
@@ -101,7 +103,8 @@ class LaneReadings:
         The lane's own setting comes first, then what the training's process had at its end, then the framework's
         default, then an environment variable.
         """
-        lane, symptoms = self.lane, first_symptoms(self.lane)
+        lane = self.lane
+        symptoms = first_symptoms(lane)
         if lane.settings.threads is not None:
             return lane.settings.threads
         on_processor = lane.device.kind == "cpu"
@@ -119,8 +122,13 @@ class LaneReadings:
 
 
 def read_lane(lane: LaneResult, machine: Machine) -> LaneReadings:
-    heats = tuple(timed_heat for timed_heat in map(_timed, finished(lane)) if timed_heat is not None)
-    return LaneReadings(lane, machine, heats, watched_card(lane.device, heats[0].timeline) if heats else None)
+    heats: list[TimedHeat] = []
+    for result in finished(lane):
+        timeline = result.heat.process.timeline
+        if timeline is not None and timeline.clock is None and result.step_ms is not None:
+            heats.append(TimedHeat(timeline, span_of(result), result.step_ms))
+    card = watched_card(lane.device, heats[0].timeline) if heats else None
+    return LaneReadings(lane, machine, tuple(heats), card)
 
 
 def first_symptoms(lane: LaneResult) -> StepSymptoms | None:
@@ -136,12 +144,6 @@ def first_script(lane: LaneResult) -> ScriptProcess | None:
 def number_types(lane: LaneResult) -> tuple[str, ...]:
     """Return the types of the weights, as the newest census found them; none if none was taken."""
     return next((result.heat.census.types for result in reversed(lane.heats) if result.heat.census is not None), ())
-
-
-def _timed(result: HeatResult) -> TimedHeat | None:
-    if result.heat.process.timeline is None or result.heat.process.timeline.clock is not None or result.step_ms is None:
-        return None
-    return TimedHeat(result.heat.process.timeline, span_of(result), result.step_ms)
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,8 +167,14 @@ def find_pauses(lane: LaneResult) -> Pauses | None:
         return None
     usual = median([step for steps in series for step in steps])
     least = max(LONG * usual, sum(map(sum, series)) / sum(map(len, series)))
-    places = [_places(steps, least) for steps in series]
-    distances = [after - before for heat in places for before, after in pairwise(heat)]
+    places: list[list[int]] = []
+    for steps in series:
+        found: list[int] = []
+        for place, step in enumerate(steps):
+            if step > least and (not found or place - found[-1] >= NEIGHBOURS):
+                found.append(place)  # of several long steps in a row, the first
+        places.append(found)
+    distances = [after - before for found in places for before, after in pairwise(found)]
     if len(distances) < DISTANCES_LEAST:
         return None
     every = median(distances)
@@ -215,8 +223,8 @@ def slow_starts(lane: LaneResult) -> list[float]:
     It compares the median steps of windows: a pause at the end of a lap is in the first window by chance.
     """
     heats = [heat for heat in finished(lane) if heat.step_ms]
-    told = [(_usual_ms(result, result.heat.windows[:1]), _usual_ms(result, steady_windows(result))) for result in heats]
-    return [first / later for first, later in told if later > 0]
+    steps = [(_usual_ms(heat, heat.heat.windows[:1]), _usual_ms(heat, steady_windows(heat))) for heat in heats]
+    return [first / later for first, later in steps if later > 0]
 
 
 def _usual_ms(result: HeatResult, windows: tuple[Window, ...]) -> float:
@@ -232,7 +240,7 @@ def disturbed_slowdowns(lane: LaneResult, is_disturbed: Callable[[Window], bool 
     A heat with only one kind of window is left out. A disturbance changes the level, so the windows before the level
     that counts are used too, unless the heat was warming up there.
     """
-    told = []
+    slowdowns: list[float] = []
     for result in finished(lane):
         sides: dict[bool, list[float]] = {True: [], False: []}
         for window in result.heat.windows[result.steady_from if result.steady == "warm-up" else 0 :]:
@@ -240,32 +248,23 @@ def disturbed_slowdowns(lane: LaneResult, is_disturbed: Callable[[Window], bool 
             if side is not None:
                 sides[side].append(step_ms(window))
         if sides[True] and sides[False]:
-            told.append(median(sides[True]) / median(sides[False]))
-    return told
+            slowdowns.append(median(sides[True]) / median(sides[False]))
+    return slowdowns
 
 
 def others_cores(lane: LaneResult) -> float | None:
     """Return how many cores other processes took: the median of all windows that count."""
-    told = [other for heat in finished(lane) for other in map(others_in, steady_windows(heat)) if other is not None]
-    return median(told) if told else None
+    cores = [other for heat in finished(lane) for other in map(others_in, steady_windows(heat)) if other is not None]
+    return median(cores) if cores else None
 
 
 def others_in(window: Window) -> float | None:
     """Return how many of our cores others took; or, in a pod, how many our threads waited for, if that is more."""
     if window.noise is None:
         return None
-    told = (window.noise.other_cores, window.noise.waited_cores)
-    return max((each for each in told if not isinstance(each, Missing)), default=None)
+    found = (window.noise.other_cores, window.noise.waited_cores)
+    return max((cores for cores in found if not isinstance(cores, Missing)), default=None)
 
 
 def finished(lane: LaneResult) -> list[HeatResult]:
     return [result for result in lane.heats if result.heat.process.status == "ok" and result.heat.windows]
-
-
-def _places(steps: Sequence[int], least: float) -> list[int]:
-    """Return where long steps are; of several in a row, the first."""
-    places: list[int] = []
-    for place, step in enumerate(steps):
-        if step > least and (not places or place - places[-1] >= NEIGHBOURS):
-            places.append(place)
-    return places

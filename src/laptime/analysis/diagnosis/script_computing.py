@@ -17,7 +17,8 @@ MICRO_BATCH = 4  # items: smaller batches are seldom meant to be so small
 MANY_ITEMS = 32  # that are proposed
 NODE_MS = 0.03  # forward and backward, for each step of computing, however small
 WEIGHT_NS = 1.2  # for each of the weights, which each pass reads from memory
-THREAD_RAN, LOCK_IDLE = 0.3, 0.2  # of the time: what another thread computed, and the training did not
+THREAD_RAN = 0.3  # of the time that another thread computed
+LOCK_IDLE = 0.2  # of the time that the training did not
 IN_SINGLE = "Train in float32, unless it needs more digits: model.float(), and batches in float32."
 FUSE = "Let it take all of them in one call: {}(..., fused=True)."
 COMPUTED_BY = {  # instructions for numbers of 16 bits
@@ -116,7 +117,7 @@ def is_slowed_by_setting(process: ScriptProcess, _loop: TrainingLoop, _machine: 
     known = [LEFT_ON[name] for name in process.left_on if name in LEFT_ON]
     if not known:
         return None
-    most = max(known, key=lambda each: each.saves)
+    most = max(known, key=lambda left_on: left_on.saves)
     return Finding(
         "script left on",
         f"{most.says}, in every iteration.",
@@ -214,7 +215,8 @@ def finds_anomalies(process: ScriptProcess, loop: TrainingLoop, _machine: Machin
 
 def has_one_thread(process: ScriptProcess, loop: TrainingLoop, machine: Machine) -> Finding | None:
     """On a processor of several cores. Of several ranks, each has its own core."""
-    cores, parts = machine.processor.cores_usable, loop.steady
+    cores = machine.processor.cores_usable
+    parts = loop.steady
     on_processor = all(optimizer.parameters.keys() <= {"cpu"} for optimizer in process.optimizers)
     computing = share_of(parts.forward_backward_s, parts) + share_of(parts.optimizer_s, parts)
     is_long = loop.step_ms is not None and computing * loop.step_ms.median >= LONG_STEP_MS
@@ -253,7 +255,9 @@ def holds_the_lock(process: ScriptProcess, loop: TrainingLoop, _machine: Machine
 
 def takes_small_batches(process: ScriptProcess, loop: TrainingLoop, _machine: Machine) -> Finding | None:
     """A batch has few items, and most of the time is what any batch takes: each operator's own, and all weights'."""
-    items, passes, parts = loop.items_per_iteration, loop.per_iteration.backwards, loop.steady
+    items = loop.items_per_iteration
+    passes = loop.per_iteration.backwards
+    parts = loop.steady
     if isinstance(items, Missing) or process.graph is None or loop.step_ms is None or not passes:
         return None
     batch = round(items / passes)
@@ -262,11 +266,13 @@ def takes_small_batches(process: ScriptProcess, loop: TrainingLoop, _machine: Ma
     weights = sum(sum(optimizer.parameters.values()) for optimizer in process.optimizers)
     fixed_ms = passes * (process.graph.nodes * NODE_MS + weights * WEIGHT_NS * 1e-6)
     passes_share = share_of(parts.forward_backward_s, parts)
-    share, most = min(passes_share, fixed_ms / loop.step_ms.median), passes_share
+    share = min(passes_share, fixed_ms / loop.step_ms.median)
+    most = passes_share
     larger = min(MANY_ITEMS / batch, passes) if passes > 1 else MANY_ITEMS / batch
     if passes <= 1:  # an update is for all items of a batch
         once = share_of(parts.optimizer_s, parts) + share_of(parts.outside_s, parts)
-        share, most = share + once, most + once
+        share += once
+        most += once
     saved = 1 - 1 / larger
     advice = (LARGER_PARTS if passes > 1 else MORE_ITEMS).format(round(batch * larger), batch)
     return Finding(
@@ -282,7 +288,8 @@ def takes_small_batches(process: ScriptProcess, loop: TrainingLoop, _machine: Ma
 
 def has_too_many_threads(process: ScriptProcess, loop: TrainingLoop, machine: Machine) -> Finding | None:
     """In a container, PyTorch counts the cores of the machine, and not those that it may use."""
-    cores, parts = machine.processor.cores_usable, loop.steady
+    cores = machine.processor.cores_usable
+    parts = loop.steady
     threads = max(
         (optimizer.threads or 0 for optimizer in process.optimizers if optimizer.parameters.keys() <= {"cpu"}),
         default=0,

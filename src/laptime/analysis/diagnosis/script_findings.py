@@ -7,7 +7,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
 
 from laptime.analysis.diagnosis.findings import DENORMALS, FLUSH_LINE, LOOK, SLOWS_DOWN, describe_state, figures_of
 from laptime.analysis.diagnosis.script_computing import (
@@ -52,10 +51,12 @@ from laptime.model.symptoms import CHECKPOINTS, DISK, EVALUATION, TimedPlace
 from laptime.model.watched import WatchAnswer
 
 CLEARLY_SLOWER = 1.5  # times: a script that learns nothing may be slowed down by another process
-WAITS_SOME, WAITS_MUCH = 0.05, 0.5
+WAITS_SOME = 0.05
+WAITS_MUCH = 0.5
 MADE_MOSTLY = 0.7  # of an iteration: faster steps would soon wait
 OUTSIDE_MUCH = 0.2
-GAP_MUCH, OTHER_MUCH = 0.1, 0.2
+GAP_MUCH = 0.1
+OTHER_MUCH = 0.2
 OTHER_LEAST_S = 0.5  # what has no name is said where it is long enough for a user to look for it
 ANEW_MUCH = 0.5  # of the batches are the first ones of a loader that was started for them
 WITHOUT_MUCH = 0.1
@@ -84,7 +85,8 @@ START_ONCE = (
 )
 MAKE_ONCE = "Make the loader once, in front of the loop over epochs: DataLoader(..., persistent_workers=True)."
 KEEP_WORKERS = "Keep them: DataLoader(..., persistent_workers=True)."
-FLUSH, FLUSHES = f"{FLUSH_LINE} makes the processor take them as 0.", "flush_denormal"
+FLUSH = f"{FLUSH_LINE} makes the processor take them as 0."
+FLUSHES = "flush_denormal"
 WAIT_ELSEWHERE = "Fetch data in worker processes, as a DataLoader does; log every few steps only, or in a thread."
 NO_ITEM = "no_item"
 LOG_LESS = "Log every few steps only, and do not call .item() in each."
@@ -111,15 +113,19 @@ SET_BY: dict[str, tuple[str, ...]] = {
     "script restarts workers": LOADER_CALLS,
     "script small batches": LOADER_CALLS,
 }
-GAIN_LEAST, GAIN_MOST_LEAST = 1.05, 1.15  # times: nothing is said of what would likely, or at most, gain less
+GAIN_LEAST = 1.05  # times: nothing is said of what would likely gain less
+GAIN_MOST_LEAST = 1.15  # or at most
 FUSED_SAVES = 0.6  # of the optimizer's time
 CHECKS_TAKE = 0.6  # of the passes, at least
 THREADS_SAVE = 0.5  # of what they could at most: not all of a step can be shared
-CROWDED_SAVES, CROWDED_SAVES_MOST = 0.3, 0.9  # of the computing, where threads wait for each other
-MKLDNN_SAVES, MKLDNN_SAVES_MOST = 0.5, 0.9  # of the passes
+CROWDED_SAVES = 0.3  # of the computing, where threads wait for each other
+CROWDED_SAVES_MOST = 0.9
+MKLDNN_SAVES = 0.5  # of the passes
+MKLDNN_SAVES_MOST = 0.9
 SYNC_COSTS_MOST = 1.7  # times the wait itself: what follows finds its core asleep, and its data gone
 LOCK_COSTS_MOST = 10.0  # times what was idle: threads that wait for each other compute meanwhile, too
-FAULTS_SAVE, FAULTS_SAVE_MOST = 0.8, 2.0  # of what they take: how long the system takes for a page is not measured
+FAULTS_SAVE = 0.8  # of what they take: how long the system takes for a page is not measured
+FAULTS_SAVE_MOST = 2.0
 COLLECTED_SAVES_MOST = 1.3  # of the search itself: it leaves none of the training's data in the caches
 COPIES_COST_MOST = 2.0  # times what the forward pass shows: the backward pass copies, too
 ANEW_SAVES = 0.85  # of the wait for batches: these have to be made as before
@@ -129,7 +135,8 @@ SAVES_CLEARLY_MORE = 1.5  # times the time: another advice takes the place of a 
 TURNS_SAVE = 0.9  # of what is done in every tenth turn
 LINE_SAVES = 0.7  # of a line's time, where it is written for speed
 SAME_TIME = 0.5  # of the share of a general finding: what says more of it takes its place
-HALVES_SAVE, HALVES_SAVE_MOST = 0.5, 0.95  # of the computing
+HALVES_SAVE = 0.5  # of the computing
+HALVES_SAVE_MOST = 0.95
 SINGLE_AT_MOST = 1.6  # times what half of the computing is: float32 may gain more than its bytes
 Rule = Callable[[ScriptProcess, TrainingLoop, Machine], Finding | None]
 
@@ -168,7 +175,8 @@ def script_findings(
             busy = 0.0 if isinstance(busy, Missing) else busy / 100
             found = _ranked(first, first.loop, machine, busy, is_quiet=is_quiet)
         if denormal_times is not None:
-            found = [finding for finding in map(partial(_with_cost, denormal_times), found) if finding is not None]
+            judged = [_with_cost(finding, denormal_times) for finding in found]
+            found = [finding for finding in judged if finding is not None]
     skew = answer.skew
     if skew is not None and skew.spread >= SKEWED and skew.is_above(1):
         skewed = Finding(
@@ -211,8 +219,8 @@ def _ranked(
         (optimizer.threads or 0 for optimizer in process.optimizers if optimizer.parameters.keys() <= {"cpu"}),
         default=0,
     )
-    step, cores = loop.step_ms, machine.processor.cores_usable
-    room = None if step is None else Room(step.median, busy, threads, cores)
+    cores = machine.processor.cores_usable
+    room = None if loop.step_ms is None else Room(loop.step_ms.median, busy, threads, cores)
     for rule, finding in judged:
         if finding in general:
             continue
@@ -229,8 +237,8 @@ def _ranked(
                 alone = rule.gain(way.evidence["share"], replace(room, waited=way.evidence.get("waited")))
             assert alone is not None
             most = max(alone.most, at_most.get(way.rule, 1.0))
-            gain = PredictedGain(*(of_whole(each, 1.0 if rule.of_all else within) for each in (alone.likely, most)))
-            ways.append((gain, way))
+            part = 1.0 if rule.of_all else within
+            ways.append((PredictedGain(of_whole(alone.likely, part), of_whole(most, part)), way))
         (gain, way), *others = ways
         for other in others:
             if 1 - 1 / other[0].likely > SAVES_CLEARLY_MORE * (1 - 1 / gain.likely):
@@ -269,7 +277,7 @@ def _has_denormals(process: ScriptProcess, loop: TrainingLoop, _machine: Machine
     return _describe_slow(process, loop) if process.census is not None and process.census.costs else None
 
 
-def _with_cost(denormal_times: float, finding: Finding) -> Finding | None:
+def _with_cost(finding: Finding, denormal_times: float) -> Finding | None:
     """Add what denormal numbers cost on this processor; None where they cost next to nothing."""
     if "of" not in finding.evidence or finding.rewrite != FLUSHES:
         return finding
@@ -282,13 +290,14 @@ def _with_cost(denormal_times: float, finding: Finding) -> Finding | None:
 def _slows_down(process: ScriptProcess, loop: TrainingLoop, _machine: Machine) -> Finding | None:
     """Its iterations become slow while it learns, and no other rule says why."""
     keeps_graphs = process.graph is not None and process.graph.per_step > 0
-    return (
-        None if keeps_graphs or (process.census is not None and process.census.costs) else _describe_slow(process, loop)
-    )
+    if keeps_graphs or (process.census is not None and process.census.costs):
+        return None
+    return _describe_slow(process, loop)
 
 
 def _describe_slow(process: ScriptProcess, loop: TrainingLoop) -> Finding | None:
-    state, census = find_loop_state(loop), process.census
+    state = find_loop_state(loop)
+    census = process.census
     fell = None if state is None else loss_around(loop, state)
     costs = census is not None and census.costs
     falls = fell is None or fell[1] < fell[0]
@@ -326,16 +335,20 @@ def _waits(process: ScriptProcess, loop: TrainingLoop, machine: Machine) -> Find
         return None
     workers = {loader.workers for loader in process.loaders if loader.workers is not None}
     cores = machine.processor.cores_usable
-    advice, rewrite, gain = "Try more workers, faster decoding, or data that were decoded before.", "", None
+    advice = "Try more workers, faster decoding, or data that were decoded before."
+    rewrite = ""
+    gain = None
     keras = next((KERAS_DATA[loader.kind] for loader in process.loaders if loader.kind in KERAS_DATA), None)
     if keras is not None:  # Keras's own loader of it has no workers
         advice = f"Fetch ahead: {keras} workers=2, use_multiprocessing=True."
     elif not process.loaders and "tensorflow" in process.versions:
         advice = AHEAD_IN_TENSORFLOW
     elif workers == {0} and all(loader.is_in_memory for loader in process.loaders if loader.workers is not None):
-        advice, gain = TAKE_ROWS_AT_ONCE, by_part(ROWS_SAVE)(share, ANY_ROOM)
+        advice = TAKE_ROWS_AT_ONCE
+        gain = by_part(ROWS_SAVE)(share, ANY_ROOM)
     elif workers == {0}:
-        advice, rewrite = LOAD_IN_WORKERS, "workers=2"
+        advice = LOAD_IN_WORKERS
+        rewrite = "workers=2"
     elif workers and max(workers) >= cores:
         use = f"{max(workers)} workers and the training share {cores} core{'s' * (cores != 1)}"
         advice = f"{use}: more of them gain nothing. Decode faster, or keep data that were decoded before."
@@ -389,11 +402,15 @@ def _outside(process: ScriptProcess, loop: TrainingLoop, _machine: Machine) -> F
     line = longest_line(process, "outside")
     where = None if line is None else line.where
     reads = sum(read.per_step for read in process.reads if read.where == where)
-    what, advice, rewrite = "logging, metrics, or reading the loss", LOG_LESS, NO_ITEM
+    what = "logging, metrics, or reading the loss"
+    advice = LOG_LESS
+    rewrite = NO_ITEM
     if reads:
         what = f"it reads {count(reads)} values of tensors"
     elif line is not None and line.waited >= WAITS_MUCH:
-        what, advice, rewrite = "it waits, and nothing is computed", WAIT_ELSEWHERE, ""
+        what = "it waits, and nothing is computed"
+        advice = WAIT_ELSEWHERE
+        rewrite = ""
     return Finding(
         "script outside the step",
         f"{percent(share)} of an iteration is outside of the step{_share_at(line)}: {what}.",
@@ -531,14 +548,17 @@ def _validates(process: ScriptProcess, loop: TrainingLoop, _machine: Machine) ->
     other = 0.0 if starts_again else _gaps_share(loop, "between epochs")
     where = _slowest(process.between, *((EVALUATION,) if kind == "validation" else (CHECKPOINTS, DISK)))
     if named >= GAP_MUCH > other:
-        share, says = named, f"{BETWEEN_WORDS[kind]}, between iterations{words_at(where)}"
+        share = named
+        says = f"{BETWEEN_WORDS[kind]}, between iterations{words_at(where)}"
     elif named >= GAP_MUCH:
         share = named + other
         says = (
             f"between iterations: {percent(named)} {BETWEEN_WORDS[kind]}{words_at(where)}, {percent(other)} other work"
         )
     elif other >= OTHER_MUCH and other * _all_s(loop) >= OTHER_LEAST_S:
-        share, where, says = other, None, "between iterations, and neither validation nor checkpoints"
+        share = other
+        where = None
+        says = "between iterations, and neither validation nor checkpoints"
     else:
         return None
     return Finding(

@@ -8,13 +8,15 @@ from dataclasses import dataclass
 from laptime.model.record import PredictedGain
 
 WORKERS_TAKE_MS = 0.3  # of an iteration, to take a batch from a worker process
-SAVES_MORE, SHARE_UNSURE = 1.1, 0.02  # of an iteration: what is left out no longer disturbs the rest, either
+SAVES_MORE = 1.1  # times: what is left out no longer disturbs the rest, either
+SHARE_UNSURE = 0.02  # of an iteration
 LESS_LEFT = 0.02  # of an iteration: no remedy leaves less
 
 
 # Fitted to ten loaders on two cores with two threads of PyTorch, items of Python and PIL (2026-11-30). A worker
 # process takes that much longer for a batch, and these milliseconds more to hand it over.
-MADE_SLOWER, MADE_MS = 0.35, 3.0
+MADE_SLOWER = 0.35
+MADE_MS = 3.0
 CROWDED_TAKES = 0.7  # of the computing, longer: its threads wait for the one whose core a worker has
 ADVISED_WORKERS = 2  # that the advice starts
 
@@ -55,7 +57,8 @@ def by_workers(share: float, room: Room) -> PredictedGain:
 
     Threads that compute keep their cores while they have nothing to do, so workers get none of these for nothing.
     """
-    computing, taken = 1 - share, WORKERS_TAKE_MS / room.step_ms
+    computing = 1 - share
+    taken = WORKERS_TAKE_MS / room.step_ms
     threads = min(room.threads, room.cores)
     waited = room.waited
     if waited is None:  # it computes if more was busy than the training alone could be

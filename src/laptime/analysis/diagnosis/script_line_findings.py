@@ -155,7 +155,8 @@ def recomputes(process: ScriptProcess, loop: TrainingLoop, machine: Machine) -> 
     forward = {line.where for line, _ in shares if line.part == "forward"}
     again = _sum((line, share) for line, share in shares if line.part == "backward" and line.where in forward)
     share = max(again, _sum((line, share) for line, share in checkpointing if line.part == "forward"))
-    used, limit = process.memory, machine.memory_limit_bytes
+    used = process.memory
+    limit = machine.memory_limit_bytes
     whole = machine.memory_bytes if isinstance(limit, Missing) else min(limit, machine.memory_bytes)
     has_room = used is None or used.last_bytes < ROOM_LEFT * whole
     if share < LINES_MUCH or not has_room or is_on_card(process):

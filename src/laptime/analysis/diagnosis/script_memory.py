@@ -13,7 +13,8 @@ from laptime.model.record import Finding, PredictedGain
 from laptime.model.script import ScriptProcess, TrainingLoop
 
 MORE_TENSORS = 0.5  # alive with each step: something keeps them
-GRAPH, SUM = "graph", "sum"
+GRAPH = "graph"
+SUM = "sum"
 KEPT_WORDS = {  # what the last item of a list is: how it is named, and what to do
     GRAPH: (
         "a tensor with its graph",
@@ -40,16 +41,16 @@ LET_GO = "Let go of what one iteration hands to the next: hidden = hidden.detach
 
 def memory_grows(process: ScriptProcess, _loop: TrainingLoop, _machine: Machine) -> Finding | None:
     """Memory becomes more with each iteration, or a list keeps tensors together with all that they were made of."""
-    on_card, here = process.card_memory, process.memory
-    trend = next(
-        (memory_trend for memory_trend in (on_card, here) if memory_trend is not None and memory_trend.grows), None
-    )
-    longer = [growing_list for growing_list in process.lists if trend is not None or growing_list.holds in {GRAPH, SUM}]
+    on_card = process.card_memory
+    trends = [trend for trend in (on_card, process.memory) if trend is not None and trend.grows]
+    trend = trends[0] if trends else None
+    longer = [grown for grown in process.lists if trend is not None or grown.holds in {GRAPH, SUM}]
     if trend is None and not longer:
         return None
     what = "The memory of the card" if trend is on_card and trend is not None else "Memory"
     by = "" if trend is None else f" by {size(trend.bytes_each)} ({size(trend.low)} to {size(trend.high)})"
-    says, advice = f"{what} grows{by} an iteration" if by else f"{what} grows", KEPT_SOMEWHERE
+    says = f"{what} grows{by} an iteration" if by else f"{what} grows"
+    advice = KEPT_SOMEWHERE
     if longer:
         kept, advice = KEPT_WORDS.get(longer[0].holds, OTHER_KEPT)
         says += f": in each step, {longer[0].where} adds {kept} to `{longer[0].name}`"
