@@ -39,11 +39,12 @@ def find_hidden_time(candidate: LaneResult, base: LaneResult) -> OtherWork | Non
     Both took the same steps in a turn, some of them not timed, so what a turn takes beyond its window is alike. The
     factor counts it in any case (`laptime.analysis.own_clock`).
     """
-    mine, theirs = ({heat.heat.round: heat.heat.windows for heat in lane.heats} for lane in (candidate, base))
+    mine = {heat.heat.round: heat.heat.windows for heat in candidate.heats}
+    theirs = {heat.heat.round: heat.heat.windows for heat in base.heats}
     whole = hidden_share([*mine.values()], [*theirs.values()])
     if whole is None:
         return None
-    rounds = [hidden_share([mine[each]], [theirs[each]]) for each in mine.keys() & theirs.keys()]
+    rounds = [hidden_share([mine[number]], [theirs[number]]) for number in mine.keys() & theirs.keys()]
     known = [share for share in rounds if share is not None]
     is_always = len(known) >= HIDDEN_ROUNDS and min(known) > HIDDEN_ALWAYS
     window_s = median(window.end_ns - window.start_ns for windows in mine.values() for window in windows) / 1e9
@@ -64,10 +65,12 @@ def find_late_gain(candidate: LaneResult, base: LaneResult) -> str | None:
     """Return that the candidate takes so much longer before its timed steps that the gain does not pay for it soon."""
     if candidate.lap_s is None or base.lap_s is None:
         return None
-    before_s, base_before_s = _before_s(candidate), _before_s(base)
+    before_s = _before_s(candidate)
+    base_before_s = _before_s(base)
     if before_s is None or base_before_s is None:
         return None
-    longer_s, saved_s = before_s - base_before_s, base.lap_s.median - candidate.lap_s.median
+    longer_s = before_s - base_before_s
+    saved_s = base.lap_s.median - candidate.lap_s.median
     if longer_s <= BEFORE_LEAST_S or saved_s <= 0 or longer_s <= SOON_LAPS * saved_s:
         return None
     return (

@@ -36,13 +36,13 @@ def looks(planned: int) -> tuple[int, ...]:
     rounds = [FIRST_LOOK + 1]
     while (after := ceil(rounds[-1] * LOOKS_APART)) < planned:
         rounds.append(after)
-    return tuple(each for each in rounds if each < planned)
+    return tuple(number for number in rounds if number < planned)
 
 
 def alpha_at(rounds: int, planned: int, *, final: bool, share: float = LOOK_SHARE, errors: float = ERRORS) -> float:
     """Return the error rate of a look; the last one, whenever it comes, gets what the earlier ones left."""
     early = looks(planned)
-    left = 1 - share * sum(each < rounds for each in early)
+    left = 1 - share * sum(look < rounds for look in early)
     return errors * (share if rounds in early and not final else left)
 
 
