@@ -36,31 +36,29 @@ def page_parts(record: Record, view: View) -> PageParts:
     energy = energy_words(winners) if record.ask.aim.unit == "J" else []
     over = footnotes.over_budget(record)  # the budget left no time for a search, where even the first heats took more
     short_of_time = f"There was no time to search further: {over}" if over else ""
+    # A row for each setting that was tried alone, the best first; then what the lane and its winner learned
+    figures: list[str] = []
+    for lane in tuning.lanes:
+        alone = [setting for setting in lane.settings if setting.alone is not None][:SETTINGS_SHOWN]
+        rows = [*_table(alone, lane, record, view.inner), *learned_table(lane, view.inner)]
+        rows += _change_lines(lane, record, view.inner.width)
+        figures += [short_name(lane.asked)] * bool(rows and len(tuning.lanes) > 1) + rows
     then = [next_command(lane, record) for lane in tuning.lanes if lane.standing == "confirmed"]
     left = any(lane.untried or lane.standing == "not confirmed" for lane in tuning.lanes)
     if not then and (left or record.status == "interrupted"):
         then = [f"Next: laptime tune --more {record.id}"]
+    done = [_tried(tuning), short_of_time, proof_sentence(winners), footnotes.closing(record)]
+    done += footnotes.spent_words(record, "search")
     return PageParts(
         answer=[*footnotes.distrust(record), Said(f"{place_words(record)}: {tuning.says}")],
-        figures=[line for lane in tuning.lanes for line in _figures(lane, record, len(tuning.lanes) > 1, view.inner)],
+        figures=figures,
         notes=[
             *energy,
             *money_words(winners),
             *(note for lane in tuning.lanes for note in _notes_by_name(lane, record, len(tuning.lanes) > 1)),
             *footnotes.doubts(record),
         ],
-        done=" ".join(
-            filter(
-                None,
-                [
-                    _tried(tuning),
-                    short_of_time,
-                    proof_sentence(winners),
-                    footnotes.closing(record),
-                    *footnotes.spent_words(record, "search"),
-                ],
-            )
-        ),
+        done=" ".join(filter(None, done)),
         then=then,
         details=_details(record, tuning, view),
         glance=glance_of(record, tuning),
@@ -81,14 +79,6 @@ def tuning_of(record: Record) -> Tuning:
     assert isinstance(record.answer, TuneAnswer)
     assert record.answer.tuning is not None
     return record.answer.tuning
-
-
-def _figures(tuned: TunedLane, record: Record, several: bool, view: View) -> list[str]:  # noqa: FBT001
-    """Return a row for each setting that was tried alone, the best first; then what the lane and its winner learned."""
-    shown = [setting for setting in tuned.settings if setting.alone is not None][:SETTINGS_SHOWN]
-    table = _table(shown, tuned, record, view)
-    rows = [*table, *learned_table(tuned, view), *_change_lines(tuned, record, view.width)]
-    return [short_name(tuned.asked), *rows] if several and rows else rows
 
 
 def _change_lines(tuned: TunedLane, record: Record, width: int) -> list[str]:

@@ -39,7 +39,7 @@ from laptime.questions.tune.nouns import (
     Unplaced,
 )
 from laptime.questions.tune.options import Aim
-from laptime.questions.tune.search import Gain, Objective, Rating, Search
+from laptime.questions.tune.search import Gain, Rating, Search
 from laptime.questions.why.causes import list_experiments
 from laptime.questions.why.experiments import AskedTraining
 
@@ -100,7 +100,11 @@ def _describe(
     base = search.tunable.base
     ratings = search.ratings()
     if len(ratings) < 2:
-        reason = _why_not_compared(lanes[base.name], search.objective)
+        lane = lanes[base.name]
+        per_s = search.objective.per_s(lane)
+        reason = lane.reason or (per_s.missing if isinstance(per_s, Missing) else NOTHING_TO_COMPARE)
+        if lane.status == "ok" and lane.parity.status == "differs":
+            reason = OTHER_WORK
         return TunedLane(base.name, base.name, (), "not compared", None, None, 0, _worths(search, (), ratings, lanes),
                          len(ratings), reason=reason)  # fmt: skip
     best = search.winner()
@@ -114,12 +118,18 @@ def _describe(
     # A lane that did not finish a heat ended the search or the fresh heats early
     lost = [lane for lane in (lanes[winner.name], lanes[base.name]) if lane.status != "ok"]
     early = f"{_short(lost[0].name)} did not finish: {lost[0].reason}" if lost else unconfirmed if best else None
+    # What the fresh heats show; a winner that failed in one of them is not confirmed
+    standing: TuneStanding = "no gain"
+    if best and (lanes[winner.name].status != "ok" or gain is None or gain.factor.ends is None):
+        standing = "not confirmed"
+    elif best and gain is not None and gain.factor.is_above(1):
+        standing = "confirmed"
     more = _variables_besides(winner, base)
     return TunedLane(
         asked=base.name,
         winner=winner.name,
         words=search.tunable.written(best),
-        standing=_standing(best, gain, works=lanes[winner.name].status == "ok" or not best),
+        standing=standing,
         gain=None if gain is None else gain.factor,
         seemed=ratings[best].factor if best else None,
         pairs=0 if gain is None else gain.pairs,
@@ -143,23 +153,6 @@ def _ties(
     again = search.objective.rate([fresh[name] for name in dict.fromkeys((base, winner))], base)
     known = {**ratings, best: again[winner]} if best and winner in again else ratings
     return [words for words in search.as_good_as(best, known) if words != best]
-
-
-def _why_not_compared(base: LaneResult, objective: Objective) -> str:
-    """Return why a lane as asked was compared with nothing."""
-    per_s = objective.per_s(base)
-    if base.status == "ok" and base.parity.status == "differs":
-        return OTHER_WORK
-    return base.reason or (per_s.missing if isinstance(per_s, Missing) else NOTHING_TO_COMPARE)
-
-
-def _standing(best: SettingWords, gain: Gain | None, *, works: bool) -> TuneStanding:
-    """Return what the fresh heats show; a winner that failed in one of them is not confirmed."""
-    if not best:
-        return "no gain"
-    if not works or gain is None or gain.factor.ends is None:
-        return "not confirmed"
-    return "confirmed" if gain.factor.is_above(1) else "no gain"
 
 
 def _worths(

@@ -13,7 +13,6 @@ from laptime.analysis.own_clock import hidden_share
 from laptime.model.other_work import OtherWork, WorkKind
 from laptime.model.quantities import number
 from laptime.model.record import LaneResult
-from laptime.model.sample import Heat
 
 REPLACED: dict[str, WorkKind] = {  # whose code it is -> what replacing it changes
     "time": "changed clock", "torch": "changed fence", "jax": "changed fence", "laptime": "changed laptime",
@@ -81,11 +80,11 @@ def find_late_gain(candidate: LaneResult, base: LaneResult) -> str | None:
 
 def _before_s(lane: LaneResult) -> float | None:
     """Return how long the quickest heat took to build the training, and for what its early steps took beyond a step."""
-    step_s = None if lane.step_ms is None else lane.step_ms.median / 1e3
-    took = [_begin_s(result.heat, step_s) for result in lane.heats if "build" in result.heat.process.phases_s]
-    return min(took, default=None) if step_s is not None else None
-
-
-def _begin_s(heat: Heat, step_s: float | None) -> float:
-    early: Sequence[float] = [ns / 1e9 for ns in heat.early_ns] or [(heat.first_step_ns or 0) / 1e9]
-    return heat.process.phases_s["build"] + max(0.0, sum(early) - len(early) * (step_s or 0.0))
+    if lane.step_ms is None:
+        return None
+    step_s = lane.step_ms.median / 1e3
+    took = []
+    for heat in (result.heat for result in lane.heats if "build" in result.heat.process.phases_s):
+        early = [ns / 1e9 for ns in heat.early_ns] or [(heat.first_step_ns or 0) / 1e9]
+        took.append(heat.process.phases_s["build"] + max(0.0, sum(early) - len(early) * step_s))
+    return min(took, default=None)

@@ -172,17 +172,12 @@ def _judge(factor: Factor, excess: tuple[float, float, float], pairs: Sequence[S
             return Decision("KEEP", "learns faster", f"it learns as well, {times}.", factor=factor)
         says = f"it learns {times}, but it may end higher: {ends}."
         return Decision("UNDECIDED", "wide", says, "more --seeds, or a longer training", factor)
-    return Decision("UNDECIDED", "wide", f"it may learn faster or not: {times}.", _needs(factor, gain, pairs), factor)
-
-
-def _needs(factor: Factor, gain: float, pairs: Sequence[SeedPair]) -> str:
-    """Return how many seeds make the interval so narrow that it leaves out no gain, or the wanted one."""
-    assert factor.ends is not None
-    low, high = factor.ends
+    # How many seeds make the interval so narrow that it leaves out no gain, or the wanted one
     off = log(factor.ratio)
     wanted = max(abs(off), abs(off - log(1 + gain)))
-    times = max((log(high / low) / 2 / wanted) ** 2, MORE_AT_LEAST) if wanted and low > 0 else MORE_AT_LEAST
-    return f"about {times * len(pairs):.0f} --seeds, with as much more of the budget"
+    more = max((log(high / low) / 2 / wanted) ** 2, MORE_AT_LEAST) if wanted and low > 0 else MORE_AT_LEAST
+    needs = f"about {more * len(pairs):.0f} --seeds, with as much more of the budget"
+    return Decision("UNDECIDED", "wide", f"it may learn faster or not: {times}.", needs, factor)
 
 
 def _refuse_runs(learning: Learning) -> Decision | None:

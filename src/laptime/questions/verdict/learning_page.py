@@ -8,7 +8,7 @@ from itertools import zip_longest
 from laptime.model.figure import Axis, Curve, Factors, Figure, Glance, GlanceFact, Plane, ShownFactor, folded
 from laptime.model.quantities import percent
 from laptime.model.record import Record
-from laptime.questions.verdict.nouns import ERRORS, Learning, LearningRun, SeedPair, verdict_of
+from laptime.questions.verdict.nouns import ERRORS, Learning, LearningPoint, LearningRun, SeedPair, verdict_of
 from laptime.questions.verdict.options import VerdictAsk
 from laptime.show.pages import footnotes
 from laptime.show.pages.layout import Column, table_or_sentences, wrap
@@ -109,12 +109,10 @@ def _curve_table(record: Record, learning: Learning, view: View) -> list[str]:
     return table_or_sentences(columns, rows, view.width, color=view.color)
 
 
-def _point(point: object) -> str:
-    train_s = getattr(point, "train_s", None)
-    loss = getattr(point, "loss", None)
-    if train_s is None:
+def _point(point: LearningPoint | None) -> str:
+    if point is None:
         return ""
-    return f"{train_s:.3g} s: {'not finite' if loss is None else f'{loss:.4g}'}"
+    return f"{point.train_s:.3g} s: {'not finite' if point.loss is None else f'{point.loss:.4g}'}"
 
 
 def figures(record: Record, learning: Learning) -> list[Figure]:

@@ -46,6 +46,9 @@ def page_parts(record: Record, view: View) -> PageParts:
     gain = (record.ask.verdict or VerdictAsk()).gain
     places = joined([*dict.fromkeys(short_name(lane.name.partition(OF_TRAINING)[0]) for lane in record.lanes)])
     how = f"{footnotes.runs_words(record)} on {places}; the gain that counts: {percent(gain)}."
+    # A turn of the candidate was taken again by a base that repeats its own; scripts have none
+    replays = [replay for lane in record.lanes for result in lane.heats for replay in result.heat.replays]
+    has_replay = bool(record.workload.command) or any((replay.repeats or 0.0) <= REPEATS_WITHIN for replay in replays)
     session = session_of(record)
     most_wrong = f"At most one KEEP in {floor(2 / ERRORS / record.error_times)}"
     kept_errors = [f"{most_wrong} is of a change that makes nothing faster."]
@@ -63,7 +66,7 @@ def page_parts(record: Record, view: View) -> PageParts:
             *filter(None, [twin, *footnotes.failure_sentences(record), *footnotes.doubts(record)]),
             *footnotes.reaches(result.heat.process for lane in record.lanes for result in lane.heats),
             *(kept_errors if verdict.word == "KEEP" else []),
-            *([NOT_TAKEN_AGAIN] if verdict.word == "KEEP" and not _has_replay(record) else []),
+            *([NOT_TAKEN_AGAIN] if verdict.word == "KEEP" and not has_replay else []),
         ],
         done=" ".join(filter(None, [proof_sentence(record), how])),
         then=[f"Next: laptime verdict --more {record.id}"] if verdict.cause in MORE_DECIDES and session is None else [],
@@ -72,12 +75,6 @@ def page_parts(record: Record, view: View) -> PageParts:
 
 
 NOT_TAKEN_AGAIN = "No timed turn was taken again by the base's code: work that is left out later may not be seen."
-
-
-def _has_replay(record: Record) -> bool:
-    """Whether a turn of the candidate was taken again by a base that repeats its own; scripts have none."""
-    replays = [replay for lane in record.lanes for result in lane.heats for replay in result.heat.replays]
-    return bool(record.workload.command) or any((replay.repeats or 0.0) <= REPEATS_WITHIN for replay in replays)
 
 
 def _session_words(session: SessionPart, verdict: Decision) -> str:

@@ -78,20 +78,17 @@ def pair_of(base: str, candidate: str) -> tuple[str, str]:
     if not any(ends.values()):
         says = f"{base} and {candidate} name two commits and no training"
         raise UsageError(says, f"laptime verdict {base}:train.py:training {candidate}")
-    base, candidate = (
-        word if ends[word] else f"{word}:{_file_of(ends[other])}"
-        for word, other in ((base, candidate), (candidate, base))
-    )
+    sides = []
+    for word, other in ((base, candidate), (candidate, base)):
+        # The file and function of the other training, as they are here
+        place = ends[other].removeprefix(PATCH).partition(":")[2] if ends[other].startswith(PATCH) else ends[other]
+        sides.append(word if ends[word] else f"{word}:{place}")
+    base, candidate = sides
     for word in (base, candidate):
         if not names_a_file(word):
             says = f"'{word}' is no training of your own, and a verdict is on a change of one"
             raise UsageError(says, "name a script or a function: train.py, git:main:file.py:function or change.patch")
     return base, candidate
-
-
-def _file_of(word: str) -> str:
-    """Return the file and function of a training, as they are here."""
-    return word.removeprefix(PATCH).partition(":")[2] if word.startswith(PATCH) else word
 
 
 def prepare_verdict(ask: Ask, machine: Machine) -> Prepared:

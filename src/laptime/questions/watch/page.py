@@ -175,8 +175,12 @@ def _notes(record: Record, answer: WatchAnswer, loops: Sequence[tuple[ScriptProc
         for finding in judged
     ]
     notes = [*advice[:1], *(_count_words(loop) for _, loop in loops[:1])]
-    if not any(finding.gain for finding in judged):
-        notes += [_longest_lines(process, loop) for process, loop in loops[:1]]
+    if loops and not any(finding.gain for finding in judged):
+        # The lines of the user's own code that take most of an iteration, where no finding says what does
+        longest = longest_lines(loops[0][0].lines, loops[0][1].steady)[:LONGEST_SHOWN]
+        if longest and longest[0][1] >= LINE_TAKES_MUCH:
+            lines = ", ".join(f"{where} ({percent(share)})" for where, share in longest)
+            notes.append(f"Of an iteration, most is in {lines}.")
     notes += [f"{finding.says} {then}" for finding, then in zip(judged[1:], advice[1:], strict=True)]
     notes += [f"Some iterations take far longer: half of them take {step(ms)} or less." for ms in _usual_ms(loops)]
     notes += [_trainings_words(loop) for _, loop in loops[:1]]
@@ -307,16 +311,21 @@ def _process_lines(process: ScriptProcess, loop: TrainingLoop, view: View) -> li
         loss_words = "Its losses were not seen."
     else:
         loss_words = f"Loss: {loop.losses[0][1]:.4g} at first, {loop.losses[-1][1]:.4g} at last."
+    optimizer_words = []
+    for optimizer in process.optimizers:
+        places = ", ".join(f"{parameters:,} on {device}" for device, parameters in optimizer.parameters.items())
+        optimizer_words.append(f"{optimizer.name}: parameters {places} ({', '.join(optimizer.dtypes)}).")
     memory_words = ""
     if process.memory is not None:
-        first, last = size(process.memory.first_bytes), size(process.memory.last_bytes)
+        first = size(process.memory.first_bytes)
+        last = size(process.memory.last_bytes)
         memory_words = f"Memory: {first} behind the first third of the iterations, {last} at the end."
     sentences = [
         _count_words(loop),
         steady_words,
         _trainings_words(loop),
         _gap_words(loop, with_timed=True),
-        *(_optimizer_words(optimizer.name, optimizer.parameters, optimizer.dtypes) for optimizer in process.optimizers),
+        *optimizer_words,
         *dict.fromkeys(map(_loader_words, process.loaders)),  # Keras makes a loader of its own for each call
         loss_words,
         *line_words,
@@ -325,19 +334,6 @@ def _process_lines(process: ScriptProcess, loop: TrainingLoop, view: View) -> li
     for sentence in filter(None, sentences):
         lines += wrap(clean(sentence), view.width, "  ")
     return lines
-
-
-def _longest_lines(process: ScriptProcess, loop: TrainingLoop) -> str:
-    """Return the lines of the user's own code that take most of an iteration, where no finding says what does."""
-    longest = longest_lines(process.lines, loop.steady)[:LONGEST_SHOWN]
-    if not longest or longest[0][1] < LINE_TAKES_MUCH:
-        return ""
-    return f"Of an iteration, most is in {', '.join(f'{where} ({percent(share)})' for where, share in longest)}."
-
-
-def _optimizer_words(name: str, parameters: dict[str, int], dtypes: Sequence[str]) -> str:
-    places = ", ".join(f"{count:,} on {device}" for device, count in parameters.items())
-    return f"{name}: parameters {places} ({', '.join(dtypes)})."
 
 
 def _loader_words(loader: SeenLoader) -> str:

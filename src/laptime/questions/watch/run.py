@@ -187,7 +187,10 @@ class Watch:
         readers = [*self._visitors.readers.values()]
         processes = [_with_workers(reader, readers) for reader in readers if not reader.hello.loads]
         trained = tuple(
-            sorted((process for process in processes if isinstance(process.loop, TrainingLoop)), key=_order)
+            sorted(
+                (process for process in processes if isinstance(process.loop, TrainingLoop)),
+                key=lambda process: (process.rank if process.rank is not None else 1 << 30, process.pid),
+            )
         )
         usage: Usage | None = None
         unreliable: tuple[Finding, ...] = ()
@@ -272,7 +275,3 @@ def _with_workers(reader: ProcessReader, readers: Sequence[ProcessReader]) -> Sc
     if not loading:
         return process
     return replace(process, lines=(*(line for line in process.lines if line.part != "data"), *join_workers(loading)))
-
-
-def _order(process: ScriptProcess) -> tuple[int, int]:
-    return (process.rank if process.rank is not None else 1 << 30, process.pid)

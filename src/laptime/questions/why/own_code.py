@@ -273,10 +273,8 @@ def _ratio(facts: WhyFacts, name: str | None) -> float:
 
 def name_own_code(verdict: Verdict) -> str:
     says: str = verdict.evidence["says"].rstrip(".")
-    return says if verdict.evidence["where"] and says.startswith(verdict.evidence["where"][0]) else _lowered(says)
-
-
-def _lowered(says: str) -> str:
+    if verdict.evidence["where"] and says.startswith(verdict.evidence["where"][0]):
+        return says
     first = says.partition(" ")[0]
     return says[:1].lower() + says[1:] if first[1:].islower() or len(first) == 1 else says  # and not PyTorch
 

@@ -392,9 +392,17 @@ def figures(record: Record) -> list[Figure]:
     shares = tuple(Part(part.of, part.share) for part in drawn_parts(why.parts) if part.share > 0)
     parts = [Figure("Where the time of a step goes", Stack(((lane, shares),)))] if shares else []
     causes = tuple((cause.cause, cause.standing, cause.says) for cause in why.causes)
+    # The remedies with their code: those to which something pointed, then all others, folded
+    heads = ("remedy", "=predicted", "=measured", "changes", "`code")
+    pointed = [remedy for remedy in why.remedies if was_tried(remedy) or isinstance(remedy.predicted, float)]
+    tried = Table(heads, tuple(map(_remedy, pointed)))
+    others = Table(heads, tuple(_remedy(remedy) for remedy in why.remedies if remedy not in pointed))
+    remedies = [Figure("What may be changed", tried, "The code does the same in your training.")] * bool(tried.rows)
+    says = "Nothing pointed to these, or they cannot be tried here."
+    remedies += [Figure("What was not tried", others, says, more=True)] * bool(others.rows)
     return [
         *gains,
-        *_remedies(why),
+        *remedies,
         *parts,
         *_ceilings_figure(why, record),
         Figure("Every cause that was judged", Table(("cause", "verdict", "why"), causes)),
@@ -421,18 +429,6 @@ def _ceilings_figure(why: Why, record: Record) -> list[Figure]:
     says = f"{record.workload.items} per second of each stage alone. The lowest binds."
     says += " The scale is logarithmic." * is_log
     return [Figure("The three ceilings", Bars("a second", tuple(bars), is_log=is_log), says)] if bars else []
-
-
-def _remedies(why: Why) -> list[Figure]:
-    """Return the remedies with their code: those to which something pointed, then all others, folded."""
-    heads = ("remedy", "=predicted", "=measured", "changes", "`code")
-    pointed = [remedy for remedy in why.remedies if was_tried(remedy) or isinstance(remedy.predicted, float)]
-    tried = tuple(map(_remedy, pointed))
-    others = tuple(_remedy(remedy) for remedy in why.remedies if remedy not in pointed)
-    says = "Nothing pointed to these, or they cannot be tried here."
-    found = [Figure("What may be changed", Table(heads, tried), "The code does the same in your training.")]
-    rest = [Figure("What was not tried", Table(heads, others), says, more=True)]
-    return found * bool(tried) + rest * bool(others)
 
 
 def _remedy_name(remedy: Remedy) -> str:

@@ -543,7 +543,14 @@ class WhySearch:
         convolves = None
         if work is not None and work.operators:
             convolves = any(operator.kind in CONVOLUTIONS for operator in work.operators)
-        experiments = self._inquiry.experiments if convolves is not False else _without_layout(self._inquiry)
+        experiments = self._inquiry.experiments
+        layout = [experiment for experiment in experiments if experiment.name == LAYOUT]
+        if convolves is False and layout:  # a layout of images is no part of a step without convolutions
+            experiments = tuple(
+                replace(other, code="; ".join(part for part in other.code.split("; ") if part != layout[0].code))
+                for other in experiments
+                if other != layout[0]
+            )
         heats = self._rounds.heats[self._base.name]
         told_steps = next((heat.steps_per_lap for heat in heats if heat.steps_per_lap), None)
         return WhyFacts(
@@ -599,18 +606,6 @@ class WhySearch:
         return compare_lanes(lane, base, margin=0.05, alpha=self._alpha)
 
 
-def _without_layout(inquiry: Inquiry) -> tuple[Experiment, ...]:
-    """Return the experiments for a step without convolutions: a layout of images is no part of their code."""
-    layout = next((experiment for experiment in inquiry.experiments if experiment.name == LAYOUT), None)
-    if layout is None:
-        return inquiry.experiments
-    return tuple(
-        replace(experiment, code="; ".join(part for part in experiment.code.split("; ") if part != layout.code))
-        for experiment in inquiry.experiments
-        if experiment != layout
-    )
-
-
 # Experiments of `why`: the lane that each experiment runs, or why the lane under study cannot have it.
 
 
@@ -638,7 +633,13 @@ def check_experiments(asked: AskedLane, experiments: Iterable[Experiment]) -> tu
     """
     checked = [_checked(asked, experiment) for experiment in experiments]
     possible = [experiment for experiment in checked if experiment.absent is None]
-    changes = {experiment.settings: _changed(asked, plan_experiment(asked, experiment)) for experiment in possible}
+    changes = {}  # by the settings of an experiment, those in which its lane differs from the lane under study
+    theirs = asdict(asked.planned.settings)
+    for experiment in possible:
+        mine = asdict(plan_experiment(asked, experiment).settings)
+        changes[experiment.settings] = {
+            (name, str(value)) for name, value in mine.items() if name != "preset" and value != theirs[name]
+        }
     return tuple(
         replace(experiment, code=code, is_code=True)
         if experiment in possible
@@ -649,17 +650,10 @@ def check_experiments(asked: AskedLane, experiments: Iterable[Experiment]) -> tu
     )
 
 
-def _changed(asked: AskedLane, lane: PlannedLane) -> set[tuple[str, object]]:
-    """Return the settings in which a lane differs from the lane under study."""
-    mine = asdict(lane.settings)
-    theirs = asdict(asked.planned.settings)
-    return {(name, str(value)) for name, value in mine.items() if name != "preset" and value != theirs[name]}
-
-
 def _code_of(
-    wanted: set[tuple[str, object]],
+    wanted: set[tuple[str, str]],
     experiments: Iterable[Experiment],
-    changes: dict[tuple[str, ...], set[tuple[str, object]]],
+    changes: dict[tuple[str, ...], set[tuple[str, str]]],
 ) -> str:
     """Return the code of all experiments that together make these changes; what only races a lane is no code."""
     parts = (

@@ -166,7 +166,13 @@ def input_pipeline(facts: WhyFacts) -> Verdict:
         return judge(facts, INPUT, Signature(None, f"the loader's share is not known: {alone.missing}"), ["decoded"])
     says = f"the loader takes {percent(part)} of a step"
     if not isinstance(alone, Missing):
-        says += f", alone {_ms(facts, alone)} of {_ms(facts, 1.0)}" if part >= WORTH_SHARE else _beside(facts, alone)
+        took = f"{_ms(facts, alone)} of {_ms(facts, 1.0)}"
+        if part >= WORTH_SHARE:
+            says += f", alone {took}"
+        else:
+            says += (
+                f" ({took})" if alone < WORTH_SHARE else f": alone it takes {took}, and works while the step computes"
+            )
     evidence: dict[str, object] = {"share": part, "alone": None if isinstance(alone, Missing) else alone}
     line = None if facts.symptoms is None else facts.symptoms.notes.get(DATA_LINE)
     if line is not None and part >= WORTH_SHARE:
@@ -200,12 +206,6 @@ def name_loader(verdict: Verdict) -> str:
     return f"the loader{at} takes {percent(verdict.evidence['share'])} of a step, and {_PARTS[of]} {percent(share)}"
 
 
-def _beside(facts: WhyFacts, alone: float) -> str:
-    if alone < WORTH_SHARE:
-        return f" ({_ms(facts, alone)} of {_ms(facts, 1.0)})"
-    return f": alone it takes {_ms(facts, alone)} of {_ms(facts, 1.0)}, and works while the step computes"
-
-
 def copy_to_device(facts: WhyFacts) -> Verdict:
     """The copy is what batches on the device gain and decoded batches in memory do not."""
     if facts.on_processor:
@@ -214,7 +214,12 @@ def copy_to_device(facts: WhyFacts) -> Verdict:
     alone = stage_share(facts, "copy")
     if isinstance(alone, Missing):
         return judge(facts, COPY_PART, Signature(None, f"the copy's share is not known: {alone.missing}"), ["copy"])
-    bytes_per_s = _bytes_per_s(facts)
+    # How fast batches were copied in the steps that were taken apart
+    copied = facts.symptom("copied_bytes")
+    spent_ns = facts.symptom("copy_ns")
+    bytes_per_s = None
+    if not isinstance(copied, Missing) and not isinstance(spent_ns, Missing) and spent_ns and copied:
+        bytes_per_s = copied / spent_ns * 1e9
     rate = "" if bytes_per_s is None else f", at {bytes_per_s / 1e9:.2g} GB/s"
     says = f"the copy to the device takes {percent(part)} of a step{rate}"
     evidence = {"share": part, "alone": alone, "bytes_per_s": bytes_per_s}
@@ -330,15 +335,6 @@ def several_devices(facts: WhyFacts) -> Verdict:
 
 def _ms(facts: WhyFacts, part: float) -> str:
     return taken(part * (facts.step_ms or 0.0))
-
-
-def _bytes_per_s(facts: WhyFacts) -> float | None:
-    """Return how fast batches were copied to the device in the steps that were taken apart."""
-    copied = facts.symptom("copied_bytes")
-    spent = facts.symptom("copy_ns")
-    if isinstance(copied, Missing) or isinstance(spent, Missing) or not spent or not copied:
-        return None
-    return copied / spent * 1e9
 
 
 # Causes in the device's state: not used, memory full, shared, clocks lowered.
