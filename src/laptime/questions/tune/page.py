@@ -8,10 +8,9 @@ from dataclasses import replace
 
 from laptime.model.figure import Bar, Bars, FactorKind, Factors, Figure, Glance, GlanceFact, ShownFactor, Table, folded
 from laptime.model.quantities import Factor, Missing, times
-from laptime.model.record import Parity, Record
+from laptime.model.record import Record
 from laptime.model.visible import as_command
 from laptime.questions.tune.nouns import Learned, SettingWorth, TuneAnswer, TunedLane, Tuning
-from laptime.questions.tune.options import Aim
 from laptime.show.figures import fact_figures, lane_bars, proof_figures, reading_figures
 from laptime.show.pages import footnotes
 from laptime.show.pages.footnotes import finding_words
@@ -179,10 +178,18 @@ def _details(record: Record, tuning: Tuning, view: View) -> list[list[str]]:
     width = view.width
     color = view.color
     sections: list[list[str]] = [header(record, width, color=color)]
+    aim = record.ask.aim
     for lane in tuning.lanes:
         known = [one for one in lane.settings if one.alone is not None]
+        gain = "no fresh heats" if lane.gain is None else f"{times(lane.gain.ratio)} in {lane.pairs} fresh rounds"
+        seemed = "" if lane.seemed is None else f"; in the search it seemed {times(lane.seemed)}"
+        standing = f"{lane.winner} is {lane.standing}: {gain}{seemed}."
+        if lane.standing == "not compared":
+            standing = f"nothing was compared: {lane.reason}."
+        elif not lane.words:
+            standing = f"as asked, it {aim.does} {aim.as_much} as all that was tried."
         sections += [
-            wrap(f"{short_name(lane.asked)}: {_standing_words(lane, record.ask.aim)}", width, "  "),
+            wrap(f"{short_name(lane.asked)}: {standing}", width, "  "),
             _table(known, lane, record, view),
             learned_table(lane, view),
             _change_lines(lane, record, width),
@@ -197,16 +204,6 @@ def _details(record: Record, tuning: Tuning, view: View) -> list[list[str]]:
         *(wrap(remark, width, "  ") for remark in footnotes.remarks(record)),
         quiet(footnotes.starts(record, width), color=color),
     ]
-
-
-def _standing_words(tuned: TunedLane, aim: Aim) -> str:
-    if tuned.standing == "not compared":
-        return f"nothing was compared: {tuned.reason}."
-    if not tuned.words:
-        return f"as asked, it {aim.does} {aim.as_much} as all that was tried."
-    seemed = "" if tuned.seemed is None else f"; in the search it seemed {times(tuned.seemed)}"
-    gain = "no fresh heats" if tuned.gain is None else f"{times(tuned.gain.ratio)} in {tuned.pairs} fresh rounds"
-    return f"{tuned.winner} is {tuned.standing}: {gain}{seemed}."
 
 
 # What the winner of a tuning changes besides the time: how far its proof was off, and what whole laps taught it.
@@ -254,7 +251,15 @@ def _changes(tuned: TunedLane, record: Record) -> list[str]:
     parity = next((lane.parity for lane in record.lanes if lane.name == tuned.winner), None)
     exact = [setting.word for setting in tuned.settings if setting.in_winner and setting.changes == "arithmetic"]
     if exact and parity is not None and parity.worst is not None:
-        notes.append(f"{joined(exact)} {_verb(exact)} the arithmetic: {_off(parity)}.")
+        # How far the losses of the proof were off, and what is allowed
+        off = f"in the proof's {parity.steps} step{'s' * (parity.steps != 1)} its loss is off by"
+        distance = _distance(parity.worst, parity.tolerance)
+        if parity.strays is None:
+            off += f" up to {distance}"
+        else:
+            coarse = _distance(parity.strays, parity.strays_tolerance)
+            off += f" up to {coarse} in {parity.strays_precision}, and by {distance} in fp32"
+        notes.append(f"{joined(exact)} {_verb(exact)} the arithmetic: {off}.")
     others = [setting.word for setting in tuned.settings if setting.in_winner and setting.changes == "learning"]
     if others:
         unseen = "" if tuned.learned else f" {LEARNING_NOT_SEEN}"
@@ -264,16 +269,6 @@ def _changes(tuned: TunedLane, record: Record) -> list[str]:
 
 def _verb(words: Sequence[str]) -> str:
     return "changes" if len(words) == 1 else "change"
-
-
-def _off(parity: Parity) -> str:
-    """Return how far the losses of the proof were off, and what is allowed."""
-    steps = f"in the proof's {parity.steps} step{'s' * (parity.steps != 1)}"
-    exact = _distance(parity.worst, parity.tolerance)
-    if parity.strays is None:
-        return f"{steps} its loss is off by up to {exact}"
-    coarse = _distance(parity.strays, parity.strays_tolerance)
-    return f"{steps} its loss is off by up to {coarse} in {parity.strays_precision}, and by {exact} in fp32"
 
 
 def _distance(off: float | None, allowed: float | None) -> str:
@@ -314,24 +309,22 @@ def next_command(tuned: TunedLane, record: Record) -> str:
 def figures(record: Record) -> list[Figure]:
     """Return all figures of a tuning."""
     tuning = tuning_of(record)
+    # The lines that make each winner in the files of the user's own code
+    lines = []
+    for lane in tuning.lanes:
+        for change in lane.changes if lane.standing == "confirmed" else ():
+            diff = () if isinstance(change.diff, Missing) else change.diff.splitlines()
+            changed = tuple((line,) for line in diff if line[:1] in {"+", "-"} and line[:3] not in {"+++", "---"})
+            if changed:
+                says = f"They do in {change.file} what {'+'.join(lane.words)} does on {short_name(lane.asked)}."
+                table = Table((f"`from line {change.line} on",), changed)
+                lines.append(Figure(f"The lines of {change.file}", table, says))
     return [
-        *(figure for lane in tuning.lanes for figure in _changed_lines(lane)),
+        *lines,
         *(figure for lane in tuning.lanes for figure in (*_search_path(lane, record), *_worths(lane, record))),
         *lane_bars(_of_winners(record, tuning)),
         *folded(*proof_figures(record), *reading_figures(record), *fact_figures(record)),
     ]
-
-
-def _changed_lines(tuned: TunedLane) -> list[Figure]:
-    """Return the lines that make the winner in each file of the user's own code."""
-    found = []
-    for change in tuned.changes if tuned.standing == "confirmed" else ():
-        lines = () if isinstance(change.diff, Missing) else change.diff.splitlines()
-        changed = tuple((line,) for line in lines if line[:1] in {"+", "-"} and line[:3] not in {"+++", "---"})
-        if changed:
-            says = f"They do in {change.file} what {'+'.join(tuned.words)} does on {short_name(tuned.asked)}."
-            found.append(Figure(f"The lines of {change.file}", Table((f"`from line {change.line} on",), changed), says))
-    return found
 
 
 def _worths(tuned: TunedLane, record: Record) -> list[Figure]:

@@ -73,7 +73,15 @@ def remedies(facts: WhyFacts, trials: Mapping[str, Trial], verdicts: Sequence[Ve
     frozen = [replace(row, says=row.says + FROZEN, changes=LEARNING) for row in (_row(facts, trial) for trial in drawn)]
     rows = [*sorted(kept, key=_place), *sorted(frozen, key=_place)]
     ruled_out = {verdict.cause for verdict in verdicts if verdict.standing == "ruled out"}
-    gaining = [row for row in rows if _gains(row, facts.margin) and row.cause not in ruled_out]
+    least = 1 + facts.margin
+    gaining = []
+    for row in rows:
+        if row.measured is None or row.measured.ratio <= least or row.cause in ruled_out:
+            continue
+        # A single pair has no interval: its figure counts if a gain was predicted
+        is_predicted = not isinstance(row.predicted, Missing) and row.predicted > least
+        if is_predicted if row.measured.ends is None else row.measured.is_above(1):
+            gaining.append(row)
     free = [row for row in gaining if row.changes == NO_CHANGE]
     memory = [row for row in gaining if any(word in row.changes for word in MEMORY_WORDS)]
     # Put a single change before the preset that sets it and more, where it gains as much
@@ -121,16 +129,6 @@ def _place(row: Remedy) -> tuple[bool, float]:
     if row.measured is not None:
         return False, -row.measured.ratio
     return True, 0.0 if isinstance(row.predicted, Missing) else -row.predicted
-
-
-def _gains(row: Remedy, margin: float) -> bool:
-    """Whether a remedy gains enough. A single pair has no interval: its figure counts if a gain was predicted."""
-    factor = row.measured
-    if factor is None or factor.ratio <= 1 + margin:
-        return False
-    if factor.ends is None:
-        return not isinstance(row.predicted, Missing) and row.predicted > 1 + margin
-    return factor.is_above(1)
 
 
 def find_distrust(facts: WhyFacts) -> str | None:

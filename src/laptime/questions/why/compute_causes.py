@@ -284,23 +284,21 @@ def poor_kernels(facts: WhyFacts) -> Verdict:
     if 0 < computing < COMPUTING_SHARE:
         says = f"computing takes {percent(computing)} of a step only"
         return Verdict(KERNELS, "ruled out", says, {"compute_share": computing})
-    sign = _distance(facts)
+    # How far the device is from its peak
+    limit = facts.lane.roofline
+    if limit is None:
+        why = facts.lane.absent.get("roofline")
+        says = "how near it comes to what the device can do is not known"
+        sign = Signature(None, says if why is None else f"{says} ({why.missing})")
+    else:
+        allow = "allow" if limit.binds == "products" else "allows"
+        most = times(1 / max(limit.share, 0.01))
+        says = f"{percent(limit.share)} of what the device's {limit.binds} {allow}, so {most} at the very most"
+        there = True if limit.share < FAR_FROM_PEAK else False if limit.share > NEAR_PEAK else None
+        sign = Signature(there, says, {"share_of_peak": limit.share})
     little = too_little_work(facts).standing
     launches = little in {"proven", "likely"} or explained_otherwise(facts) is not None
     names = [*OF_KERNELS, *(() if launches else OF_LAUNCHES_TOO)]
     if facts.on_processor:
         names.remove("bf16")  # on a processor its speed comes from other arithmetic, and says nothing about kernels
     return judge(facts, KERNELS, sign, names, BETTER)
-
-
-def _distance(facts: WhyFacts) -> Signature:
-    limit = facts.lane.roofline
-    if limit is None:
-        why = facts.lane.absent.get("roofline")
-        says = "how near it comes to what the device can do is not known"
-        return Signature(None, says if why is None else f"{says} ({why.missing})")
-    allow = "allow" if limit.binds == "products" else "allows"
-    says = f"{percent(limit.share)} of what the device's {limit.binds} {allow}"
-    there = True if limit.share < FAR_FROM_PEAK else False if limit.share > NEAR_PEAK else None
-    gain = 1 / max(limit.share, 0.01)
-    return Signature(there, f"{says}, so {times(gain)} at the very most", {"share_of_peak": limit.share})

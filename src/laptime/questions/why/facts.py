@@ -280,7 +280,15 @@ def _claims(facts: WhyFacts, whole_ms: float) -> list[tuple[PartOf, float]]:
     if isinstance(compute, Missing) and not isinstance(wait := facts.breakdown_ms("loader"), Missing):
         loader = wait  # a loader that overlaps with the step may take long but cost nothing
     computing = 0.0 if isinstance(compute, Missing) else min(1.0, compute / whole_ms)
-    idle = min(computing, _idle(facts, computing))
+    # The device was idle during the computing where it waited for the host
+    resident = facts.ceilings_lanes.get("compute")
+    busy = Missing("no such lane") if resident is None else facts.busy(resident)
+    if isinstance(busy, Missing):
+        busy = facts.busy()
+        idle = 0.0 if isinstance(busy, Missing) else max(0.0, computing - busy)
+    else:
+        idle = computing * (1 - min(1.0, busy))
+    idle = min(computing, idle)
     if facts.is_timed and not isinstance(loader, Missing):
         # They followed each other: where the times of several heats overfill a step, each gives way alike.
         over = max(1.0, computing + loader / whole_ms)
@@ -293,16 +301,6 @@ def _claims(facts: WhyFacts, whole_ms: float) -> list[tuple[PartOf, float]]:
         ("copy", 0.0 if isinstance(copy, Missing) else copy / whole_ms),
         ("loader", 0.0 if isinstance(loader, Missing) else loader / whole_ms),
     ]
-
-
-def _idle(facts: WhyFacts, computing: float) -> float:
-    """Return the share of a step in which the device was idle during the computing: it waited for the host."""
-    resident = facts.ceilings_lanes.get("compute")
-    busy = Missing("no such lane") if resident is None else facts.busy(resident)
-    if not isinstance(busy, Missing):
-        return computing * (1 - min(1.0, busy))
-    busy = facts.busy()
-    return 0.0 if isinstance(busy, Missing) else max(0.0, computing - busy)
 
 
 def _rate(facts: WhyFacts, stage: Stage) -> Estimate | Missing:

@@ -232,8 +232,12 @@ def own_code(facts: WhyFacts) -> Verdict:
     if not found:
         return Verdict(OWN_CODE, "ruled out", "none of its lines takes much of a step besides its training")
     tried = [(finding, name) for finding in found if (name := _experiment_of(finding, facts)) is not None]
-    moved = [(finding, name) for finding, name in tried if facts.moved(name)]
-    finding, name = max(moved, key=lambda pair: _ratio(facts, pair[1]), default=(found[0], None))
+    moved = [
+        (factor.ratio, finding, name)
+        for finding, name in tried
+        if facts.moved(name) and (factor := facts.factor(name)) is not None
+    ]
+    _, finding, name = max(moved, key=lambda row: row[0], default=(0.0, found[0], None))
     name = name or next((other for of, other in tried if of is finding), None)
     evidence = {
         TIMED_LINES: finding.evidence.get("share"),
@@ -264,11 +268,6 @@ def untested_advice(facts: WhyFacts) -> list[Remedy]:
         for finding in found
         if _experiment_of(finding, facts) is None
     ]
-
-
-def _ratio(facts: WhyFacts, name: str | None) -> float:
-    factor = None if name is None else facts.factor(name)
-    return 0.0 if factor is None else factor.ratio
 
 
 def name_own_code(verdict: Verdict) -> str:

@@ -342,7 +342,14 @@ def _columns() -> list[Column[Remedy]]:
     return [
         Column("remedy", _name, least=18),
         Column("predicted", lambda remedy: _said(remedy.predicted), right=True),
-        Column("measured", _measured),
+        Column(
+            "measured",
+            lambda remedy: (
+                Cell(f"failed: {remedy.reason or 'no reason is known'}", "bad", spans=True)
+                if remedy.measured is None
+                else Cell(measured_words(remedy.measured), _style(remedy.measured))
+            ),
+        ),
         Column("changes", lambda remedy: remedy.changes, least=10),
         Column("how", lambda remedy: remedy.code),
     ]
@@ -354,12 +361,6 @@ def _name(remedy: Remedy) -> Cell:
 
 def _said(predicted: float | Missing) -> str:
     return "-" if isinstance(predicted, Missing) else f"{factor(predicted)}x"
-
-
-def _measured(remedy: Remedy) -> Cell:
-    if remedy.measured is None:
-        return Cell(f"failed: {remedy.reason or 'no reason is known'}", "bad", spans=True)
-    return Cell(measured_words(remedy.measured), _style(remedy.measured))
 
 
 def _style(measured: Factor) -> Style:

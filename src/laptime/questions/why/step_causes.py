@@ -273,7 +273,14 @@ def too_little_work(facts: WhyFacts) -> Verdict:
     """A step that takes no longer with twice the batch is bound by its launches, not by its work."""
     computing = part_share(facts, "compute") + part_share(facts, "host")
     busy = facts.busy()
-    sign = _little(facts, busy)
+    if isinstance(busy, Missing):
+        says = f"a step takes {taken(facts.step_ms)}" if facts.step_ms else ""
+        sign = Signature(None, says, {"step_ms": facts.step_ms})
+    else:
+        is_idle = busy < NEARLY_IDLE and part_share(facts, "host") >= WORTH_SHARE
+        there = True if is_idle else False if busy > NEARLY_BUSY else None
+        says = f"the device is busy for {percent(busy)} of the time"
+        sign = Signature(there, says, {"busy": busy}, min(2.0, 1 / max(busy, 0.01)))
     if computing and computing < 0.3:
         says = f"computing takes {percent(computing)} of a step: what starts it matters little"
         return Verdict(LITTLE_WORK, "ruled out", says, {**sign.evidence, "compute_share": computing})
@@ -286,22 +293,6 @@ def too_little_work(facts: WhyFacts) -> Verdict:
         why = other or f"computing takes {percent(computing)} of a step only"
         return replace(verdict, standing="likely", says=f"{verdict.says}; but {why}")
     return verdict
-
-
-def _little(facts: WhyFacts, busy: float | Missing) -> Signature:
-    if isinstance(busy, Missing):
-        says = f"a step takes {taken(facts.step_ms)}" if facts.step_ms else ""
-        return Signature(None, says, {"step_ms": facts.step_ms})
-    says = f"the device is busy for {percent(busy)} of the time"
-    gain = min(2.0, 1 / max(busy, 0.01))
-    there = (
-        True
-        if busy < NEARLY_IDLE and part_share(facts, "host") >= WORTH_SHARE
-        else False
-        if busy > NEARLY_BUSY
-        else None
-    )
-    return Signature(there, says, {"busy": busy}, gain)
 
 
 def explained_otherwise(facts: WhyFacts) -> str | None:
@@ -350,15 +341,8 @@ def not_on_device(facts: WhyFacts) -> Verdict:
         found = facts.unseen[0]
         says = f"{found.says.rstrip('.')} ({found.advice})" if found.advice else found.says.rstrip(".")
         return Verdict(NOT_ON_DEVICE, "likely", says, {"unseen": [finding.says for finding in facts.unseen]})
-    return _on_processor(facts) if facts.on_processor else _on_card(facts)
-
-
-def name_unused(verdict: Verdict) -> str:
-    unseen = verdict.evidence.get("unseen")
-    return str(unseen[0]).rstrip(".") if unseen else "a device that is here is not used"
-
-
-def _on_processor(facts: WhyFacts) -> Verdict:
+    if not facts.on_processor:
+        return _on_card(facts)
     usable = [
         device.name
         for framework in facts.machine.frameworks
@@ -372,6 +356,11 @@ def _on_processor(facts: WhyFacts) -> Verdict:
     there = usable[0] if usable else "a card"
     says = f"the processor was asked for; {there} is there as well"
     return Verdict(NOT_ON_DEVICE, "ruled out", says, {"usable": usable, "cards": len(cards)})
+
+
+def name_unused(verdict: Verdict) -> str:
+    unseen = verdict.evidence.get("unseen")
+    return str(unseen[0]).rstrip(".") if unseen else "a device that is here is not used"
 
 
 def _on_card(facts: WhyFacts) -> Verdict:
