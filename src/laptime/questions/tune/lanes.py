@@ -168,7 +168,10 @@ def find_tunable(lane: Lane, machine: Machine, subject: SubjectFacts, plan: Plan
         elif RATE in own:
             refused[RATE] = OWN_RATE
         else:
-            rates = _rates(lane, subject.workload, plan, values[BATCH_SETTING])
+            for value in values[BATCH_SETTING]:
+                batch = plan(replace(lane, overrides=(*lane.overrides, (BATCH_SETTING, value)))).settings.batch
+                if batch is not None:
+                    rates[value] = f"{rate_of_batch(subject.workload, batch):g}"
     return Tunable(lane, base, plan, values, presets, refused, rates, in_company)
 
 
@@ -240,16 +243,6 @@ def _planned_with(lane: Lane, words: SettingWords, plan: PlanLane) -> PlannedLan
 def _by_name(pairs: Sequence[tuple[str, str]]) -> dict[str, tuple[str, ...]]:
     """Return the values of each setting."""
     return {name: tuple(value for other, value in pairs if other == name) for name, _ in pairs}
-
-
-def _rates(lane: Lane, workload: Workload, plan: PlanLane, batches: Sequence[str]) -> dict[str, str]:
-    """Return the learning rate that belongs to each batch."""
-    found: dict[str, str] = {}
-    for value in batches:
-        batch = plan(replace(lane, overrides=(*lane.overrides, (BATCH_SETTING, value)))).settings.batch
-        if batch is not None:
-            found[value] = f"{rate_of_batch(workload, batch):g}"
-    return found
 
 
 def _presets(facts: LaneFacts, values: Mapping[str, tuple[str, ...]], ask: TuneAsk) -> tuple[SettingWords, ...]:

@@ -46,7 +46,12 @@ def page_parts(record: Record, view: View) -> PageParts:
     left = any(lane.untried or lane.standing == "not confirmed" for lane in tuning.lanes)
     if not then and (left or record.status == "interrupted"):
         then = [f"Next: laptime tune --more {record.id}"]
-    done = [_tried(tuning), short_of_time, proof_sentence(winners), footnotes.closing(record)]
+    # The lane as asked is no set of settings that was tried; records of old versions have no path.
+    sets = sum(len(lane.path) or max(0, lane.tried - 1) for lane in tuning.lanes)
+    pairs = min((lane.pairs for lane in tuning.lanes if lane.gain is not None), default=0)
+    again = f" The winner then raced the lane as asked in {pairs} fresh rounds." if pairs else ""
+    tried = f"{sets} set{'s' * (sets != 1)} of settings {'was' if sets == 1 else 'were'} raced.{again}"
+    done = [tried, short_of_time, proof_sentence(winners), footnotes.closing(record)]
     done += footnotes.spent_words(record, "search")
     return PageParts(
         answer=[*footnotes.distrust(record), Said(f"{place_words(record)}: {tuning.says}")],
@@ -163,14 +168,6 @@ def _notes(tuned: TunedLane, record: Record) -> list[str]:
     if tuned.ties:
         found.append(f"As good, as far as can be told at a percent a setting: {', '.join(tuned.ties[:3])}.")
     return found
-
-
-def _tried(tuning: Tuning) -> str:
-    # The lane as asked is no set of settings that was tried; records of old versions have no path.
-    sets = sum(len(lane.path) or max(0, lane.tried - 1) for lane in tuning.lanes)
-    pairs = min((lane.pairs for lane in tuning.lanes if lane.gain is not None), default=0)
-    again = f" The winner then raced the lane as asked in {pairs} fresh rounds." if pairs else ""
-    return f"{sets} set{'s' * (sets != 1)} of settings {'was' if sets == 1 else 'were'} raced.{again}"
 
 
 def _details(record: Record, tuning: Tuning, view: View) -> list[list[str]]:

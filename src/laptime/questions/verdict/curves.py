@@ -124,10 +124,10 @@ def reached_s(curve: LossCurve, wanted: float) -> float | None:
 
 def judge_learning(learning: Learning, gain: float, alpha: float) -> Decision:
     """Return the verdict on how a candidate learns, by intervals that miss `alpha` together at both ends."""
-    refused = _refuse_runs(learning) or _refuse_pairs(learning.pairs)
+    pairs = learning.pairs
+    refused = _refuse_runs(learning) or _refuse_pairs(pairs)
     if refused is not None:
         return refused
-    pairs = learning.pairs
     falls = _base_falls(pairs)
     ratios = [pair.base_s / pair.candidate_s for pair in pairs if pair.base_s and pair.candidate_s]
     if len(pairs) < SEED_PAIRS_LEAST:

@@ -209,7 +209,15 @@ class LearningVerdict:
         job = self._job
         length = self._lengths.get(lane.name)
         started = self._start(lane)
-        order = self._order(lane, seed, number, started)
+        sandbox = started.child.sandbox
+        assert sandbox is not None
+        heat = order_heat(job.plan, lane, job.plan.pace, number, seed)
+        weights = str(Path(sandbox.folder, "weights.npz"))  # in the folder of its own process
+        if length is not None:
+            order = LearningOrder(heat, weights, self._train_s / length.legs, length.leg_steps)
+        else:
+            laps = None if self._asked.laps is None or lane != self._base else self._asked.laps / LEGS
+            order = LearningOrder(heat, weights, self._train_s / LEGS, leg_laps=laps)
         runner = LearningRunner(
             order,
             judge,
@@ -237,18 +245,6 @@ class LearningVerdict:
     def _start(self, lane: PlannedLane) -> Started:
         """Return a fresh process: forked from one that has imported the framework, where that can be."""
         return self._prestarter.take_alone(lane) or Started(self._job.launcher.start(lane.environment, lane))
-
-    def _order(self, lane: PlannedLane, seed: int, number: int, started: Started) -> LearningOrder:
-        """Return the order for a side, whose weights are a file in the folder of its own process."""
-        sandbox = started.child.sandbox
-        assert sandbox is not None
-        length = self._lengths.get(lane.name)
-        heat = order_heat(self._job.plan, lane, self._job.plan.pace, number, seed)
-        weights = str(Path(sandbox.folder, "weights.npz"))
-        if length is not None:
-            return LearningOrder(heat, weights, self._train_s / length.legs, length.leg_steps)
-        laps = None if self._asked.laps is None or lane != self._base else self._asked.laps / LEGS
-        return LearningOrder(heat, weights, self._train_s / LEGS, leg_laps=laps)
 
     def _goes_on(self, runner: LearningRunner, lane: PlannedLane, turn: int) -> bool:
         """Whether another leg is wanted: as many as the side's first run had.

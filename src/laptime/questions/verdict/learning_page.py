@@ -8,7 +8,7 @@ from itertools import zip_longest
 from laptime.model.figure import Axis, Curve, Factors, Figure, Glance, GlanceFact, Plane, ShownFactor, folded
 from laptime.model.quantities import percent
 from laptime.model.record import Record
-from laptime.questions.verdict.nouns import ERRORS, Learning, LearningPoint, LearningRun, SeedPair, verdict_of
+from laptime.questions.verdict.nouns import ERRORS, Learning, LearningRun, SeedPair, verdict_of
 from laptime.questions.verdict.options import VerdictAsk
 from laptime.show.pages import footnotes
 from laptime.show.pages.layout import Column, table_or_sentences, wrap
@@ -101,18 +101,16 @@ def _curve_table(record: Record, learning: Learning, view: View) -> list[str]:
     firsts = [runs[0].points for runs in _sides(learning).values()]
     if len(firsts) < 2:
         return []
-    rows = [*zip_longest(*firsts)]
+    sides = [
+        [f"{point.train_s:.3g} s: {'not finite' if point.loss is None else f'{point.loss:.4g}'}" for point in points]
+        for points in firsts
+    ]
+    rows = [*zip_longest(*sides, fillvalue="")]
     columns = [
-        Column(name, lambda row, place=place: _point(row[place]), right=True, least=12)  # type: ignore[misc]
+        Column(name, lambda row, place=place: row[place], right=True, least=12)  # type: ignore[misc]
         for place, name in enumerate(_names(record))
     ]
     return table_or_sentences(columns, rows, view.width, color=view.color)
-
-
-def _point(point: LearningPoint | None) -> str:
-    if point is None:
-        return ""
-    return f"{point.train_s:.3g} s: {'not finite' if point.loss is None else f'{point.loss:.4g}'}"
 
 
 def figures(record: Record, learning: Learning) -> list[Figure]:

@@ -86,16 +86,7 @@ class SessionRace(VerdictRace):
         is_final = super()._run_rounds(prestarter)
         if self._decided(final=is_final).cause != "unconfirmed" or not self._has_room(self._job.plan.pace.heats_min, 0):
             return is_final
-        self._begin_fresh()
-        is_final = super()._run_rounds(prestarter)
-        if self._decided(final=is_final).word == "KEEP":
-            self._part = replace(self._part, is_spent=False)
-            with contextlib.suppress(StoreError):  # what does not come back stays spent, which is safe
-                self._update(lambda state: state.with_share(self._share))
-        return is_final
-
-    def _begin_fresh(self) -> None:
-        """Spend a share, and let only the rounds from now on decide."""
+        # Spend a share, and let only the rounds from now on decide
         chosen, _ = self._split(self._compare(self._rounds.results(), final=self._is_final))
 
         def spend(state: SessionState) -> SessionState:
@@ -107,6 +98,12 @@ class SessionRace(VerdictRace):
         self._choosing = self._rounds.rounds
         self._first_fresh = self._rounds.next_number()
         self._is_final = True  # if it is interrupted
+        is_final = super()._run_rounds(prestarter)
+        if self._decided(final=is_final).word == "KEEP":
+            self._part = replace(self._part, is_spent=False)
+            with contextlib.suppress(StoreError):  # what does not come back stays spent, which is safe
+                self._update(lambda state: state.with_share(self._share))
+        return is_final
 
     def _take(self, share: int) -> None:
         self._share = share

@@ -87,6 +87,14 @@ def page_parts(record: Record, view: View) -> PageParts:
         words += f", used {usage.processor_percent:.0f} % of the processor"
     if usage is not None and not isinstance(usage.memory_most_bytes, Missing):
         words += f" and up to {size(usage.memory_most_bytes)}"
+    further = []
+    if answer.skew is not None:
+        owns = zip(answer.skew.ranks, answer.skew.own_ms, strict=False)
+        own = ", ".join(f"rank {rank} {step(own_ms)}" for rank, own_ms in owns)
+        further.append(f"Without the backward pass, in which ranks wait for each other: {own}.")
+    if answer.others:
+        processes = f"{answer.others} further Python process{'es' * (answer.others != 1)} reported"
+        further.append(f"{processes}; no training was seen in {'it' if answer.others == 1 else 'them'}.")
     return PageParts(
         answer=_answer(record, answer, loops),
         figures=figures,
@@ -94,7 +102,8 @@ def page_parts(record: Record, view: View) -> PageParts:
         done=clean(f"{words}."),
         details=[
             header(record, view.width, color=view.color),
-            *_details(answer, loops, view),
+            *(_process_lines(process, loop, view) for process, loop in loops),
+            *(wrap(sentence, view.width, "  ") for sentence in further),
             [
                 line
                 for finding in record.findings
@@ -274,21 +283,6 @@ def _gap_words(loop: TrainingLoop, *, with_timed: bool = False) -> str:
 def often_words(count: int) -> str:
     """Return how often something happened."""
     return "once" if count == 1 else f"{count:,} times"
-
-
-def _details(answer: WatchAnswer, loops: Sequence[tuple[ScriptProcess, TrainingLoop]], view: View) -> list[list[str]]:
-    sections = [_process_lines(process, loop, view) for process, loop in loops]
-    if answer.skew is not None:
-        own = ", ".join(
-            f"rank {rank} {step(own)}" for rank, own in zip(answer.skew.ranks, answer.skew.own_ms, strict=False)
-        )
-        sections.append(
-            wrap(f"Without the backward pass, in which ranks wait for each other: {own}.", view.width, "  ")
-        )
-    if answer.others:
-        words = f"{answer.others} further Python process{'es' * (answer.others != 1)} reported; no training was seen in"
-        sections.append(wrap(f"{words} {'it' if answer.others == 1 else 'them'}.", view.width, "  "))
-    return sections
 
 
 def _process_lines(process: ScriptProcess, loop: TrainingLoop, view: View) -> list[str]:

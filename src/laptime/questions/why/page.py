@@ -81,10 +81,19 @@ def page_parts(record: Record, view: View) -> PageParts:
     closing = f"{ran}, {duration(record.elapsed_s)}."
     if record.status != "finished":
         closing = f"{footnotes.status_words(record)}: {closing}"
+    asked = _of_lane(record)
     return PageParts(
         answer=[*footnotes.distrust(record), Said(why.says)],
         figures=_figures(record, why, view.inner),
-        notes=_notes(record, why),
+        notes=[  # the most important first
+            *_line_words(record, why),
+            *_loader_words(record, why),
+            *_redrawn_words(record, why),
+            *card_sentence(record),
+            *footnotes.failure_sentences(asked),
+            *footnotes.doubts(asked),
+            *([f"The budget had no room for: {', '.join(why.missing)}."] if why.missing else []),
+        ],
         done=" ".join([closing, *footnotes.spent_words(record, "search")]),
         then=[f"Next: laptime why --more {record.id}"] if is_open else [],
         details=_details(record, why, view),
@@ -156,21 +165,6 @@ def _place_of(record: Record, why: Why, remedy: Remedy, width: int, *, is_tested
         return []
     place = [other for other in recommended_first(why) if other.change is not None].index(remedy)
     return wrap(footnotes.apply_words(record, remedy.change, place, is_tested=is_tested), width, "  ")
-
-
-def _notes(record: Record, why: Why) -> list[str]:
-    """Return what a reader must know, the most important first."""
-    asked = _of_lane(record)
-    missing = [f"The budget had no room for: {', '.join(why.missing)}."] if why.missing else []
-    return [
-        *_line_words(record, why),
-        *_loader_words(record, why),
-        *_redrawn_words(record, why),
-        *card_sentence(record),
-        *footnotes.failure_sentences(asked),
-        *footnotes.doubts(asked),
-        *missing,
-    ]
 
 
 def _line_words(record: Record, why: Why) -> list[str]:

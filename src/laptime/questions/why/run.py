@@ -25,7 +25,7 @@ from laptime.model.machine import Machine
 from laptime.model.plan import PlannedLane
 from laptime.model.process import AS_WRITTEN, NO_TRAINING, READY, Lane
 from laptime.model.quantities import Factor, Missing
-from laptime.model.record import Comparison, Finding, LaneResult, Record
+from laptime.model.record import Comparison, Finding, LaneResult
 from laptime.model.symptoms import NO_INPUT
 from laptime.planner.groups import GROUP_HEATS_LEAST, HEATS_USUAL, OVERRUN, refuse_group_for, shortest_pace
 from laptime.planner.lanes import parse_lane
@@ -166,22 +166,20 @@ class WhySearch:
         self._slow_with_denormals: bool | None = None
         self._watched: tuple[Finding, ...] | None = None  # of a script
         self._expect_imports_s: Callable[[Sequence[PlannedLane]], float] = lambda _lanes: 0.0
-        if job.begun is not None:
-            self._take_up(job.begun)
-
-    def _take_up(self, begun: Record) -> None:
-        """Go on with the experiments that a record has."""
-        self._heed(begun.lanes[0])
+        if job.begun is None:
+            return
+        # Go on with the experiments that the record has
+        self._heed(job.begun.lanes[0])
         tried = {
             plan_experiment(self._inquiry.lane, experiment).name: experiment
             for experiment in self._inquiry.experiments
             if experiment.absent is None
         }
-        for lane in begun.lanes:
+        for lane in job.begun.lanes:
             if lane.name in tried:
                 self._add(tried[lane.name])
-        check_known(begun, {lane.name: lane for lane in self._job.plan.lanes})
-        take_up(self._rounds, begun)
+        check_known(job.begun, {lane.name: lane for lane in job.plan.lanes})
+        take_up(self._rounds, job.begun)
         self._learn_costs([lane for lane in self._job.plan.lanes if self._rounds.heats[lane.name]])
         self._rounds.pace = replace(self._rounds.pace, reach_step=find_reach(self._rounds.result_of(self._base)))
 
