@@ -16,7 +16,7 @@ from laptime.model.symptoms import StepSymptoms
 from laptime.model.workload import Adam, Sgd, Workload
 from laptime.planner.lanes import parse_lane
 from laptime.planner.plan import PlanLane
-from laptime.planner.refusals import LaneFacts, Setting, SubjectFacts
+from laptime.planner.refusals import LaneFacts, SubjectFacts
 from laptime.planner.settings import SETTINGS
 from laptime.questions.tune.nouns import ALL_FRAMEWORKS, ALLOWED, Changes
 from laptime.questions.tune.options import AIMS, TuneAsk
@@ -24,13 +24,15 @@ from laptime.questions.tune.options import AIMS, TuneAsk
 SettingWords = tuple[tuple[str, str], ...]
 """Settings that a lane has besides its own, each with its value, in the order of SETTINGS."""
 ALLOWED_BY = {"arithmetic": "precision", "learning": "batch"}
-BATCH_SETTING, RATE = "batch", "lr"
+BATCH_SETTING = "batch"
+RATE = "lr"
 WAITS_SHARE = 0.2  # of its steps, in which a script waits for its data
 WAITS_MOSTLY = 0.5  # of its steps: then nothing but the wait decides
 SHORT_STEP_MS = 30.0  # threads may take longer to meet in its operators than they save
 AS_MANY = "the script has as many already"
 WORKERS_WORD = "workers="
-NEEDS, NONE = {"prefetch": "workers"}, "0"  # what a script may have only with another setting, or without this value
+NEEDS = {"prefetch": "workers"}  # what a script may have only with another setting,
+NONE = "0"  # which has another value than this
 OWN_OPTIMIZER = "a training of your own brings its learning rate with its optimizer, and keeps it at another batch"
 OWN_RATE = "the lane names its learning rate, and keeps it at another batch"
 
@@ -143,13 +145,14 @@ def find_tunable(lane: Lane, machine: Machine, subject: SubjectFacts, plan: Plan
     tries = [
         (row.name, value)
         for row in SETTINGS.values()
-        if row.name not in own and _is_allowed(row, ask)
+        # What changes arithmetic or learning is tried only if it was allowed
+        if row.name not in own and (not row.changes or ALLOWED_BY[row.changes] in ask.allow)
         for value in row.tunes(facts)
         if lane.framework != SCRIPT or row.can_be_outside(value)
     ]
     alone = {pair: _planned_with(lane, (pair,), plan) for pair in tries}
-    refused = {written((pair,))[0]: each for pair, each in alone.items() if isinstance(each, str)}
-    able = [pair for pair, each in alone.items() if not isinstance(each, str) and each.settings != base.settings]
+    refused = {written((pair,))[0]: why for pair, why in alone.items() if isinstance(why, str)}
+    able = [pair for pair, made in alone.items() if not isinstance(made, str) and made.settings != base.settings]
     presets = _presets(facts, _by_name(able), ask)
     in_company = frozenset(
         pair
@@ -160,10 +163,15 @@ def find_tunable(lane: Lane, machine: Machine, subject: SubjectFacts, plan: Plan
     values = _by_name([pair for pair in tries if pair in able or pair in in_company])
     rates: dict[str, str] = {}
     if "learning" in ask.allow and BATCH_SETTING in values:
-        if why := _why_no_rates(lane, subject):
-            refused[RATE] = why
+        if subject.workload is None:
+            refused[RATE] = OWN_OPTIMIZER
+        elif RATE in own:
+            refused[RATE] = OWN_RATE
         else:
-            rates = _rates(lane, subject, plan, values[BATCH_SETTING])
+            for value in values[BATCH_SETTING]:
+                batch = plan(replace(lane, overrides=(*lane.overrides, (BATCH_SETTING, value)))).settings.batch
+                if batch is not None:
+                    rates[value] = f"{rate_of_batch(subject.workload, batch):g}"
     return Tunable(lane, base, plan, values, presets, refused, rates, in_company)
 
 
@@ -196,9 +204,11 @@ def guess_first(
     where it does not wait most of the time. Where its steps are short, one thread is another guess.
     """
     loads = sorted(int(value) for name, value in pairs if name == "workers" and value != NONE)
-    guesses, first = list(presets), ""
+    guesses = list(presets)
+    first = ""
     if look.waits and loads:
-        first, wanted = "workers", next((count for count in loads if count >= look.workers_wanted), loads[-1])
+        first = "workers"
+        wanted = min((count for count in loads if count >= look.workers_wanted), default=loads[-1])
         alone = presets if look.waits_share < WAITS_MOSTLY else ()
         guesses = [*alone, *(changed(words, first, str(wanted)) for words in (*presets, ()))]
     elif look.step_ms < SHORT_STEP_MS and ("threads", "1") in pairs:
@@ -213,7 +223,8 @@ def read_look(signs: StepSymptoms) -> ScriptLook:
         notes[f"threads={signs.threads}"] = AS_MANY
     if isinstance(signs.wall_ns, Missing) or not signs.wall_ns:
         return ScriptLook(notes)
-    wait_ns, wall_ns = 0 if isinstance(signs.wait_ns, Missing) else signs.wait_ns, signs.wall_ns
+    wait_ns = 0 if isinstance(signs.wait_ns, Missing) else signs.wait_ns
+    wall_ns = signs.wall_ns
     trains_ns = max(wall_ns - wait_ns, 1)
     has = next((int(key.removeprefix(WORKERS_WORD)) for key in notes if key.startswith(WORKERS_WORD)), 0)
     # Without workers a batch takes the wait; workers that a training waits for load one in each of its steps.
@@ -231,30 +242,7 @@ def _planned_with(lane: Lane, words: SettingWords, plan: PlanLane) -> PlannedLan
 
 def _by_name(pairs: Sequence[tuple[str, str]]) -> dict[str, tuple[str, ...]]:
     """Return the values of each setting."""
-    return {name: tuple(value for each, value in pairs if each == name) for name, _ in pairs}
-
-
-def _why_no_rates(lane: Lane, subject: SubjectFacts) -> str | None:
-    """Return why the learning rate of a lane stays as it is, or None."""
-    if subject.workload is None:
-        return OWN_OPTIMIZER
-    return OWN_RATE if RATE in dict(lane.overrides) else None
-
-
-def _rates(lane: Lane, subject: SubjectFacts, plan: PlanLane, batches: Sequence[str]) -> dict[str, str]:
-    """Return the learning rate that belongs to each batch."""
-    assert subject.workload is not None
-    found: dict[str, str] = {}
-    for value in batches:
-        batch = plan(replace(lane, overrides=(*lane.overrides, (BATCH_SETTING, value)))).settings.batch
-        if batch is not None:
-            found[value] = f"{rate_of_batch(subject.workload, batch):g}"
-    return found
-
-
-def _is_allowed(row: Setting, ask: TuneAsk) -> bool:
-    """Whether a setting may be tried: one that changes arithmetic or learning only if it was allowed."""
-    return not row.changes or ALLOWED_BY[row.changes] in ask.allow
+    return {name: tuple(value for other, value in pairs if other == name) for name, _ in pairs}
 
 
 def _presets(facts: LaneFacts, values: Mapping[str, tuple[str, ...]], ask: TuneAsk) -> tuple[SettingWords, ...]:
@@ -269,17 +257,17 @@ def _presets(facts: LaneFacts, values: Mapping[str, tuple[str, ...]], ask: TuneA
     found = [
         tuple(
             (name, str(value))
-            for name, value in each.items()
+            for name, value in preset.items()
             if value is not None and str(value) in values.get(name, ())
         )
-        for each in sets
+        for preset in sets
     ]
     return tuple(words for words in dict.fromkeys(found) if words)
 
 
 def changed(words: SettingWords, name: str, value: str | None) -> SettingWords:
     """Return the words with one setting at another value, or without it."""
-    kept = {key: each for key, each in words if key != name}
+    kept = {other: its_value for other, its_value in words if other != name}
     if value is not None:
         kept[name] = value
     return tuple((row, kept[row]) for row in SETTINGS if row in kept)

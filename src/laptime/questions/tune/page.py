@@ -8,10 +8,9 @@ from dataclasses import replace
 
 from laptime.model.figure import Bar, Bars, FactorKind, Factors, Figure, Glance, GlanceFact, ShownFactor, Table, folded
 from laptime.model.quantities import Factor, Missing, times
-from laptime.model.record import Parity, Record
+from laptime.model.record import Record
 from laptime.model.visible import as_command
 from laptime.questions.tune.nouns import Learned, SettingWorth, TuneAnswer, TunedLane, Tuning
-from laptime.questions.tune.options import Aim
 from laptime.show.figures import fact_figures, lane_bars, proof_figures, reading_figures
 from laptime.show.pages import footnotes
 from laptime.show.pages.footnotes import finding_words
@@ -22,7 +21,8 @@ from laptime.show.pages.page import NARROWEST, PageParts, QuestionPage, Said, Vi
 from laptime.show.pages.summaries import lanes_failed, summary_of_race
 from laptime.show.pages.words import duration, factor, four_places, joined, place_words, short_name, tiny
 
-GAIN_BAR, NARROW_GAIN_BAR = 20, 10
+GAIN_BAR = 20
+NARROW_GAIN_BAR = 10
 WIDE_PAGE = 90
 SETTINGS_SHOWN = 8  # settings on the usual page
 PATH_MOST = 24  # sets of settings in the picture of a search
@@ -33,50 +33,42 @@ def page_parts(record: Record, view: View) -> PageParts:
     """Return what the page says."""
     tuning = tuning_of(record)
     view = replace(view, width=max(view.width, NARROWEST))
+    winners = _of_winners(record, tuning)
+    energy = energy_words(winners) if record.ask.aim.unit == "J" else []
+    over = footnotes.over_budget(record)  # the budget left no time for a search, where even the first heats took more
+    short_of_time = f"There was no time to search further: {over}" if over else ""
+    # A row for each setting that was tried alone, the best first; then what the lane and its winner learned
+    figures: list[str] = []
+    for lane in tuning.lanes:
+        alone = [setting for setting in lane.settings if setting.alone is not None][:SETTINGS_SHOWN]
+        rows = [*_table(alone, lane, record, view.inner), *learned_table(lane, view.inner)]
+        rows += _change_lines(lane, record, view.inner.width)
+        figures += [short_name(lane.asked)] * bool(rows and len(tuning.lanes) > 1) + rows
+    then = [next_command(lane, record) for lane in tuning.lanes if lane.standing == "confirmed"]
+    left = any(lane.untried or lane.standing == "not confirmed" for lane in tuning.lanes)
+    if not then and (left or record.status == "interrupted"):
+        then = [f"Next: laptime tune --more {record.id}"]
+    # The lane as asked is no set of settings that was tried; records of old versions have no path.
+    sets = sum(len(lane.path) or max(0, lane.tried - 1) for lane in tuning.lanes)
+    pairs = min((lane.pairs for lane in tuning.lanes if lane.gain is not None), default=0)
+    again = f" The winner then raced the lane as asked in {pairs} fresh rounds." if pairs else ""
+    tried = f"{sets} set{'s' * (sets != 1)} of settings {'was' if sets == 1 else 'were'} raced.{again}"
+    done = [tried, short_of_time, proof_sentence(winners), footnotes.closing(record)]
+    done += footnotes.spent_words(record, "search")
     return PageParts(
         answer=[*footnotes.distrust(record), Said(f"{place_words(record)}: {tuning.says}")],
-        figures=[line for lane in tuning.lanes for line in _figures(lane, record, len(tuning.lanes) > 1, view.inner)],
+        figures=figures,
         notes=[
-            *_lap_words(record, tuning),
+            *energy,
+            *money_words(winners),
             *(note for lane in tuning.lanes for note in _notes_by_name(lane, record, len(tuning.lanes) > 1)),
             *footnotes.doubts(record),
         ],
-        done=" ".join(
-            filter(
-                None,
-                [
-                    _tried(tuning),
-                    _short_of_time(record),
-                    proof_sentence(_of_winners(record, tuning)),
-                    footnotes.closing(record),
-                    *footnotes.spent_words(record, "search"),
-                ],
-            )
-        ),
-        then=[next_command(lane, record) for lane in tuning.lanes if lane.standing == "confirmed"]
-        or ([f"Next: laptime tune --more {record.id}"] if _is_open(record, tuning) else []),
+        done=" ".join(filter(None, done)),
+        then=then,
         details=_details(record, tuning, view),
         glance=glance_of(record, tuning),
     )
-
-
-def _is_open(record: Record, tuning: Tuning) -> bool:
-    """Whether a search that goes on may find more."""
-    return record.status == "interrupted" or any(
-        lane.untried or lane.standing == "not confirmed" for lane in tuning.lanes
-    )
-
-
-def _short_of_time(record: Record) -> str:
-    """Return that the budget left no time for a search, where even the first heats took more."""
-    over = footnotes.over_budget(record)
-    return f"There was no time to search further: {over}" if over else ""
-
-
-def _lap_words(record: Record, tuning: Tuning) -> list[str]:
-    """Return what a lap of each lane as asked and of its winner takes, where that was aimed at, and what it costs."""
-    shown = _of_winners(record, tuning)
-    return [*(energy_words(shown) if record.ask.aim.unit == "J" else []), *money_words(shown)]
 
 
 def _of_winners(record: Record, tuning: Tuning) -> Record:
@@ -90,16 +82,6 @@ def tuning_of(record: Record) -> Tuning:
     assert isinstance(record.answer, TuneAnswer)
     assert record.answer.tuning is not None
     return record.answer.tuning
-
-
-def _figures(tuned: TunedLane, record: Record, several: bool, view: View) -> list[str]:  # noqa: FBT001
-    """Return a row for each setting that was tried alone, the best first; then what the lane and its winner learned."""
-    shown = [setting for setting in tuned.settings if setting.alone is not None][:SETTINGS_SHOWN]
-    table = (
-        table_or_sentences(_columns(shown, tuned, record, view), shown, view.width, color=view.color) if shown else []
-    )
-    rows = [*table, *learned_table(tuned, view), *_change_lines(tuned, record, view.width)]
-    return [short_name(tuned.asked), *rows] if several and rows else rows
 
 
 def _change_lines(tuned: TunedLane, record: Record, width: int) -> list[str]:
@@ -117,36 +99,39 @@ def _change_lines(tuned: TunedLane, record: Record, width: int) -> list[str]:
     return lines
 
 
-def _columns(shown: Sequence[SettingWorth], tuned: TunedLane, record: Record, view: View) -> list[Column[SettingWorth]]:
+def _table(shown: Sequence[SettingWorth], tuned: TunedLane, record: Record, view: View) -> list[str]:
+    """Return a row for each of these settings: what it is worth alone, and whether it is taken."""
+    if not shown:
+        return []
     most = max((worth.alone.ratio for worth in shown if worth.alone is not None), default=1.0)
-
-    def bars(each: SettingWorth) -> str:
-        return bar(None if each.alone is None else each.alone.ratio, most, wide, blocks=view.blocks)
-
     wide = GAIN_BAR if view.width >= WIDE_PAGE else NARROW_GAIN_BAR
-    changes: list[Column[SettingWorth]] = [Column("changes", lambda each: CHANGES_WORDS[each.changes])]
-    return [
-        Column("setting", lambda each: each.word),
+
+    def bars(worth: SettingWorth) -> str:
+        return bar(None if worth.alone is None else worth.alone.ratio, most, wide, blocks=view.blocks)
+
+    def between(worth: SettingWorth) -> str:
+        ends = None if worth.alone is None else worth.alone.ends
+        return "-" if ends is None else f"{times(ends[0])} and {times(ends[1])}"
+
+    changes: list[Column[SettingWorth]] = [Column("changes", lambda worth: CHANGES_WORDS[worth.changes])]
+    columns: list[Column[SettingWorth]] = [
+        Column("setting", lambda worth: worth.word),
         Column("", bars, is_drawn=True),
         Column(
             f"alone {record.ask.aim.per}".rstrip(),
-            lambda each: "-" if each.alone is None else times(each.alone.ratio),
+            lambda worth: "-" if worth.alone is None else times(worth.alone.ratio),
             right=True,
         ),
-        Column("between", _between),
-        Column("taken", lambda each: "yes" if _is_taken(each, tuned) else "-"),
+        Column("between", between),
+        Column("taken", lambda worth: "yes" if _is_taken(worth, tuned) else "-"),
         *(changes if any(worth.changes for worth in shown) else []),
     ]
+    return table_or_sentences(columns, shown, view.width, color=view.color)
 
 
-def _is_taken(each: SettingWorth, tuned: TunedLane) -> bool:
+def _is_taken(worth: SettingWorth, tuned: TunedLane) -> bool:
     """Whether a setting is in what fresh heats confirmed: the best of a search that they did not is nothing to take."""
-    return each.in_winner and tuned.standing == "confirmed"
-
-
-def _between(each: SettingWorth) -> str:
-    ends = None if each.alone is None else each.alone.ends
-    return "-" if ends is None else f"{times(ends[0])} and {times(ends[1])}"
+    return worth.in_winner and tuned.standing == "confirmed"
 
 
 def _notes_by_name(tuned: TunedLane, record: Record, several: bool) -> list[str]:  # noqa: FBT001
@@ -160,7 +145,7 @@ def _notes_by_name(tuned: TunedLane, record: Record, several: bool) -> list[str]
             is_all = len(words) == len(tuned.words) > 1
             which = "No setting of it was" if is_all else f"{', '.join(words)} {verb} not"
             found.append(f"{which} raced alone: {reason}.")
-    return [f"{short_name(tuned.asked)}: {each[0].lower()}{each[1:]}" for each in found] if several else found
+    return [f"{short_name(tuned.asked)}: {note[0].lower()}{note[1:]}" for note in found] if several else found
 
 
 def _notes(tuned: TunedLane, record: Record) -> list[str]:
@@ -171,7 +156,8 @@ def _notes(tuned: TunedLane, record: Record) -> list[str]:
     if tuned.standing != "confirmed":
         return found  # all of the code, or none
     found += [
-        f"{each.word} has no certain place in the code ({each.reason}). Write: {each.code}" for each in tuned.unplaced
+        f"{setting.word} has no certain place in the code ({setting.reason}). Write: {setting.code}"
+        for setting in tuned.unplaced
     ]
     if tuned.code and not (tuned.changes or tuned.unplaced):
         found.append(f"In a training of your own: {'; '.join(tuned.code)}")
@@ -183,23 +169,24 @@ def _notes(tuned: TunedLane, record: Record) -> list[str]:
     return found
 
 
-def _tried(tuning: Tuning) -> str:
-    # The lane as asked is no set of settings that was tried; records of old versions have no path.
-    sets = sum(len(lane.path) or max(0, lane.tried - 1) for lane in tuning.lanes)
-    pairs = min((lane.pairs for lane in tuning.lanes if lane.gain is not None), default=0)
-    again = f" The winner then raced the lane as asked in {pairs} fresh rounds." if pairs else ""
-    return f"{sets} set{'s' * (sets != 1)} of settings {'was' if sets == 1 else 'were'} raced.{again}"
-
-
 def _details(record: Record, tuning: Tuning, view: View) -> list[list[str]]:
     """Return all that was found, in sections."""
-    width, color = view.width, view.color
+    width = view.width
+    color = view.color
     sections: list[list[str]] = [header(record, width, color=color)]
+    aim = record.ask.aim
     for lane in tuning.lanes:
         known = [one for one in lane.settings if one.alone is not None]
+        gain = "no fresh heats" if lane.gain is None else f"{times(lane.gain.ratio)} in {lane.pairs} fresh rounds"
+        seemed = "" if lane.seemed is None else f"; in the search it seemed {times(lane.seemed)}"
+        standing = f"{lane.winner} is {lane.standing}: {gain}{seemed}."
+        if lane.standing == "not compared":
+            standing = f"nothing was compared: {lane.reason}."
+        elif not lane.words:
+            standing = f"as asked, it {aim.does} {aim.as_much} as all that was tried."
         sections += [
-            wrap(f"{short_name(lane.asked)}: {_standing_words(lane, record.ask.aim)}", width, "  "),
-            table_or_sentences(_columns(known, lane, record, view), known, width, color=color) if known else [],
+            wrap(f"{short_name(lane.asked)}: {standing}", width, "  "),
+            _table(known, lane, record, view),
             learned_table(lane, view),
             _change_lines(lane, record, width),
             *(wrap(note, width, "    ") for note in _notes(lane, record)),
@@ -215,16 +202,6 @@ def _details(record: Record, tuning: Tuning, view: View) -> list[list[str]]:
     ]
 
 
-def _standing_words(tuned: TunedLane, aim: Aim) -> str:
-    if tuned.standing == "not compared":
-        return f"nothing was compared: {tuned.reason}."
-    if not tuned.words:
-        return f"as asked, it {aim.does} {aim.as_much} as all that was tried."
-    seemed = "" if tuned.seemed is None else f"; in the search it seemed {times(tuned.seemed)}"
-    gain = "no fresh heats" if tuned.gain is None else f"{times(tuned.gain.ratio)} in {tuned.pairs} fresh rounds"
-    return f"{tuned.winner} is {tuned.standing}: {gain}{seemed}."
-
-
 # What the winner of a tuning changes besides the time: how far its proof was off, and what whole laps taught it.
 
 NO_WINNER = "No lap was trained: no other settings are in the winner."
@@ -234,20 +211,15 @@ LEARNING_NOT_SEEN = "How well it then learns was not measured."
 def learned_table(tuned: TunedLane, view: View) -> list[str]:
     """Return the loss and accuracy of the lane as asked and of its winner."""
     rows = tuned.learned
-    return table_or_sentences(_learned_columns(rows), rows, view.width, color=view.color) if _is_known(rows) else []
-
-
-def _is_known(rows: Sequence[Learned]) -> bool:
-    return any(not isinstance(row.loss, Missing) or not isinstance(row.accuracy, Missing) for row in rows)
-
-
-def _learned_columns(rows: Sequence[Learned]) -> list[Column[Learned]]:
-    known = next(row for row in rows if not isinstance(row.loss, Missing) or not isinstance(row.accuracy, Missing))
-    return [
-        Column(f"learned in {laps_words(known.laps)}", lambda each: short_name(each.lane)),
-        Column(f"{known.over} loss", lambda each: four_places(each.loss), right=True),
-        Column(f"{known.over} accuracy", lambda each: four_places(each.accuracy), right=True),
+    known = [row for row in rows if not isinstance(row.loss, Missing) or not isinstance(row.accuracy, Missing)]
+    if not known:
+        return []
+    columns: list[Column[Learned]] = [
+        Column(f"learned in {laps_words(known[0].laps)}", lambda row: short_name(row.lane)),
+        Column(f"{known[0].over} loss", lambda row: four_places(row.loss), right=True),
+        Column(f"{known[0].over} accuracy", lambda row: four_places(row.accuracy), right=True),
     ]
+    return table_or_sentences(columns, rows, view.width, color=view.color)
 
 
 def laps_words(laps: int) -> str:
@@ -256,7 +228,12 @@ def laps_words(laps: int) -> str:
 
 def learned_notes(tuned: TunedLane, record: Record) -> list[str]:
     """Return what the winner changes, and why figures of its learning are missing."""
-    return [*_changes(tuned, record), *_missing(tuned, record), *_differences(tuned, record)]
+    differences = [
+        finding_words(finding)
+        for finding in record.findings
+        if finding.rule == "learning" and finding.evidence["lane"] == tuned.winner
+    ]
+    return [*_changes(tuned, record), *_missing(tuned, record), *differences]
 
 
 def changes_of(tuned: TunedLane) -> list[str]:
@@ -266,30 +243,28 @@ def changes_of(tuned: TunedLane) -> list[str]:
 
 def _changes(tuned: TunedLane, record: Record) -> list[str]:
     """Return what each kind of change does, as far as the proof shows it."""
-    said = []
+    notes = []
     parity = next((lane.parity for lane in record.lanes if lane.name == tuned.winner), None)
     exact = [setting.word for setting in tuned.settings if setting.in_winner and setting.changes == "arithmetic"]
     if exact and parity is not None and parity.worst is not None:
-        said.append(f"{joined(exact)} {_verb(exact)} the arithmetic: {_off(parity)}.")
+        # How far the losses of the proof were off, and what is allowed
+        off = f"in the proof's {parity.steps} step{'s' * (parity.steps != 1)} its loss is off by"
+        distance = _distance(parity.worst, parity.tolerance)
+        if parity.strays is None:
+            off += f" up to {distance}"
+        else:
+            coarse = _distance(parity.strays, parity.strays_tolerance)
+            off += f" up to {coarse} in {parity.strays_precision}, and by {distance} in fp32"
+        notes.append(f"{joined(exact)} {_verb(exact)} the arithmetic: {off}.")
     others = [setting.word for setting in tuned.settings if setting.in_winner and setting.changes == "learning"]
     if others:
         unseen = "" if tuned.learned else f" {LEARNING_NOT_SEEN}"
-        said.append(f"{joined(others)} {_verb(others)} the learning.{unseen}")
-    return said
+        notes.append(f"{joined(others)} {_verb(others)} the learning.{unseen}")
+    return notes
 
 
 def _verb(words: Sequence[str]) -> str:
     return "changes" if len(words) == 1 else "change"
-
-
-def _off(parity: Parity) -> str:
-    """Return how far the losses of the proof were off, and what is allowed."""
-    steps = f"in the proof's {parity.steps} step{'s' * (parity.steps != 1)}"
-    exact = _distance(parity.worst, parity.tolerance)
-    if parity.strays is None:
-        return f"{steps} its loss is off by up to {exact}"
-    coarse = _distance(parity.strays, parity.strays_tolerance)
-    return f"{steps} its loss is off by up to {coarse} in {parity.strays_precision}, and by {exact} in fp32"
 
 
 def _distance(off: float | None, allowed: float | None) -> str:
@@ -302,29 +277,15 @@ def _missing(tuned: TunedLane, record: Record) -> list[str]:
         return []
     if not tuned.learned:
         return [NO_WINNER]
-    told: dict[tuple[str, str], list[str]] = {}
+    lanes_by_lack: dict[tuple[str, str], list[str]] = {}
     for learned in tuned.learned:
-        for lack in _lacks(learned):
-            told.setdefault(lack, []).append(short_name(learned.lane))
-    return [f"No {lacks} of {joined(lanes)}: {why}." for (lacks, why), lanes in told.items()]
-
-
-def _lacks(each: Learned) -> list[tuple[str, str]]:
-    """Return which figures are missing, with the reason."""
-    loss, accuracy = each.loss, each.accuracy
-    if isinstance(loss, Missing) and loss == accuracy:
-        return [("loss and accuracy", loss.missing)]
-    figures = (("loss", loss), ("accuracy", accuracy))
-    return [(name, value.missing) for name, value in figures if isinstance(value, Missing)]
-
-
-def _differences(tuned: TunedLane, record: Record) -> list[str]:
-    found = (
-        finding
-        for finding in record.findings
-        if finding.rule == "learning" and finding.evidence["lane"] == tuned.winner
-    )
-    return [finding_words(finding) for finding in found]
+        figures = [("loss", learned.loss), ("accuracy", learned.accuracy)]
+        if learned.loss == learned.accuracy and isinstance(learned.loss, Missing):
+            figures = [("loss and accuracy", learned.loss)]
+        for name, value in figures:
+            if isinstance(value, Missing):
+                lanes_by_lack.setdefault((name, value.missing), []).append(short_name(learned.lane))
+    return [f"No {lacks} of {joined(lanes)}: {why}." for (lacks, why), lanes in lanes_by_lack.items()]
 
 
 def next_command(tuned: TunedLane, record: Record) -> str:
@@ -344,30 +305,30 @@ def next_command(tuned: TunedLane, record: Record) -> str:
 def figures(record: Record) -> list[Figure]:
     """Return all figures of a tuning."""
     tuning = tuning_of(record)
+    # The lines that make each winner in the files of the user's own code
+    lines = []
+    for lane in tuning.lanes:
+        for change in lane.changes if lane.standing == "confirmed" else ():
+            diff = () if isinstance(change.diff, Missing) else change.diff.splitlines()
+            changed = tuple((line,) for line in diff if line[:1] in {"+", "-"} and line[:3] not in {"+++", "---"})
+            if changed:
+                says = f"They do in {change.file} what {'+'.join(lane.words)} does on {short_name(lane.asked)}."
+                table = Table((f"`from line {change.line} on",), changed)
+                lines.append(Figure(f"The lines of {change.file}", table, says))
     return [
-        *(figure for lane in tuning.lanes for figure in _changed_lines(lane)),
+        *lines,
         *(figure for lane in tuning.lanes for figure in (*_search_path(lane, record), *_worths(lane, record))),
         *lane_bars(_of_winners(record, tuning)),
         *folded(*proof_figures(record), *reading_figures(record), *fact_figures(record)),
     ]
 
 
-def _changed_lines(tuned: TunedLane) -> list[Figure]:
-    """Return the lines that make the winner in each file of the user's own code."""
-    found = []
-    for change in tuned.changes if tuned.standing == "confirmed" else ():
-        lines = () if isinstance(change.diff, Missing) else change.diff.splitlines()
-        changed = tuple((line,) for line in lines if line[:1] in {"+", "-"} and line[:3] not in {"+++", "---"})
-        if changed:
-            says = f"They do in {change.file} what {'+'.join(tuned.words)} does on {short_name(tuned.asked)}."
-            found.append(Figure(f"The lines of {change.file}", Table((f"`from line {change.line} on",), changed), says))
-    return found
-
-
 def _worths(tuned: TunedLane, record: Record) -> list[Figure]:
     """Return what single settings are worth, around 1; those that could not be tried are folded."""
-    aim, lane = record.ask.aim, short_name(tuned.asked)
-    rows, bars = [], []
+    aim = record.ask.aim
+    lane = short_name(tuned.asked)
+    rows = []
+    bars = []
     for setting in tuned.settings:
         if setting.alone is None or setting.alone.ratio <= 0:
             bars.append(Bar(setting.word, None, words=setting.reason or "", kind="failed"))
@@ -386,19 +347,20 @@ def _worths(tuned: TunedLane, record: Record) -> list[Figure]:
 
 def _search_path(tuned: TunedLane, record: Record) -> list[Figure]:
     """Return the sets of settings in the order of the search, and last what fresh heats say of the winner."""
-    aim, lane = record.ask.aim, short_name(tuned.asked)
-    rated = [(number, each, each.factor) for number, each in enumerate(tuned.path, 1) if each.factor is not None]
-    shown = [(number, each, found) for number, each, found in rated if found.ratio > 0]
-    room = max(PATH_MOST - sum(each.kept for _, each, _ in shown), 0)
-    left = [number for number, each, _ in shown if not each.kept][room:]
+    aim = record.ask.aim
+    lane = short_name(tuned.asked)
+    rated = [(number, tried, tried.factor) for number, tried in enumerate(tuned.path, 1) if tried.factor is not None]
+    shown = [(number, tried, found) for number, tried, found in rated if found.ratio > 0]
+    room = max(PATH_MOST - sum(tried.kept for _, tried, _ in shown), 0)
+    left = [number for number, tried, _ in shown if not tried.kept][room:]
     rows = []
-    for number, each, found in shown:
+    for number, tried, found in shown:
         if number in left:
             continue
         low, high = found.drawn_ends
-        said = f"{_bounded_words(found)}, {'kept' if each.kept else 'not kept'}"
-        kind: FactorKind = "kept" if each.kept else "left"
-        rows.append(ShownFactor(f"{number}. {'+'.join(each.words)}", found.ratio, low, high, words=said, kind=kind))
+        words = f"{_bounded_words(found)}, {'kept' if tried.kept else 'not kept'}"
+        kind: FactorKind = "kept" if tried.kept else "left"
+        rows.append(ShownFactor(f"{number}. {'+'.join(tried.words)}", found.ratio, low, high, words=words, kind=kind))
     if not rows:
         return []
     says = f"Each set of settings as it was tried: how many times {aim.as_much} as {lane} it {aim.does}, at 95 %."
@@ -406,9 +368,9 @@ def _search_path(tuned: TunedLane, record: Record) -> list[Figure]:
     says += f" {len(left)} that were not kept are not drawn." if left else ""
     if tuned.gain is not None:
         low, high = tuned.gain.drawn_ends
-        said = f"{_bounded_words(tuned.gain)}, {tuned.standing}"
+        words = f"{_bounded_words(tuned.gain)}, {tuned.standing}"
         name = f"again: {'+'.join(tuned.words)}"
-        rows.append(ShownFactor(name, tuned.gain.ratio, low, high, words=said, kind="confirmed"))
+        rows.append(ShownFactor(name, tuned.gain.ratio, low, high, words=words, kind="confirmed"))
         says += " The last row is the winner again, on fresh heats."
     return [Figure(f"The search on {lane}, in its order", Factors(lane, tuple(rows)), says)]
 
@@ -430,7 +392,7 @@ def glance_of(record: Record, tuning: Tuning) -> Glance | None:
     facts = [
         GlanceFact(" ".join(tuned.words) or "as it was", f"{tuned.standing}; {tuned.tried} sets of settings tried")
     ]
-    facts += [GlanceFact("Code", each, is_command=True) for each in tuned.code[:2]]
+    facts += [GlanceFact("Code", code, is_command=True) for code in tuned.code[:2]]
     facts += [GlanceFact(f"{tuned.pairs} fresh pairs", duration(record.elapsed_s))]
     return Glance(times(gain.ratio), f"{_ends_words(gain)} at 95 %" if gain.ends else "", tuning.says, tuple(facts))
 

@@ -23,7 +23,7 @@ from laptime.model.machine import Machine
 from laptime.model.plan import Plan, PlannedLane
 from laptime.model.protocol import FullRun, Moment, Protocol
 from laptime.model.quantities import Missing, taken
-from laptime.model.record import NOT_RELIABLE, Finding, Progress, Record
+from laptime.model.record import NOT_RELIABLE, Finding, Progress
 from laptime.planner.groups import (
     GROUP_HEATS_LEAST,
     HEATS_USUAL,
@@ -64,7 +64,7 @@ from laptime.questions.tune.lanes import (
     lanes_of_frameworks,
     read_look,
 )
-from laptime.questions.tune.nouns import Learned, TuneAnswer, TunedLane, Tuning
+from laptime.questions.tune.nouns import Learned, TuneAnswer, Tuning
 from laptime.questions.tune.options import TuneAsk
 from laptime.questions.tune.said import describe_tuning, with_changes
 from laptime.questions.tune.search import Objective, Search, check_objective
@@ -162,18 +162,19 @@ def _prepare_script(ask: Ask, machine: Machine, wanted: TuneAsk) -> TunePrepared
         raise UsageError(says, "leave it out, and run the script with the change that the page shows")
     subject = describe_script(ask)
     code = note_code_of({subject.name: subject.file})
-    seen = see_devices(ask, subject, machine)
-    devices = find_devices(seen)
+    machine = see_devices(ask, subject, machine)
+    devices = find_devices(machine)
     lanes = ask.lanes or (devices[-1 if len(devices) == 1 else 1].name,)
     asked_s = ask.patience_s
     ask = replace(ask, lanes=lanes, tune=wanted, patience_s=_patience_s(ask))
-    planned = plan_script(ask, seen, subject)
+    planned = plan_script(ask, machine, subject)
     check_objective(ask, planned.lanes)
-    plan = partial(plan_script_lane, devices=devices, machine=seen)
+    plan = partial(plan_script_lane, devices=devices, machine=machine)
     named = [replace(parse_lane(text), framework=SCRIPT) for text in lanes]
-    tunables = tuple(find_tunable(lane, seen, SubjectFacts(None), plan, wanted) for lane in named)
-    finder, duels = ChangeFinder(ask.what, subject.file), _as_duels(planned, seen)
-    return TunePrepared(duels, seen, None, tunables=tunables, patience_s=asked_s, finder=finder, code=code)
+    tunables = tuple(find_tunable(lane, machine, SubjectFacts(None), plan, wanted) for lane in named)
+    finder = ChangeFinder(ask.what, subject.file)
+    duels = _as_duels(planned, machine)
+    return TunePrepared(duels, machine, None, tunables=tunables, patience_s=asked_s, finder=finder, code=code)
 
 
 class Tune:
@@ -183,7 +184,8 @@ class Tune:
     """
 
     def __init__(self, job: Job, prepared: TunePrepared) -> None:
-        self._job, self._finder = job, prepared.finder
+        self._job = job
+        self._finder = prepared.finder
         self._objective = Objective(job.plan.ask, ALPHA * job.error_share)
         reads_power = self._objective.needs_power(job.plan.lanes)
         pace = shortest_pace(
@@ -191,7 +193,9 @@ class Tune:
         )
         self._rounds = HeatRounds(job, pace, examines=lambda _lane: False)
         self._searches = [Search(tunable, self._rounds, self._objective) for tunable in prepared.tunables]
-        self._rounds.describe = self._describe
+        self._rounds.describe = lambda: Progress(
+            f"{self._stage}, round {self._rounds.rounds + 1}", job.elapsed_s, max(job.left_s, 0.0), is_most=False
+        )
         self._heat_s: dict[str, float] = {}
         self._stage = "search"
         self._confirmed_from: int | None = None  # the first round of the confirming race
@@ -199,18 +203,15 @@ class Tune:
         laps = None if job.plan.ask.tune is None else job.plan.ask.tune.laps
         self._laps = None if laps is None else TunedLaps(job, laps, prepared.patience_s)
         if job.begun is not None:
-            self._take_up(job.begun)
-
-    def _take_up(self, begun: Record) -> None:
-        """Go on with the sets of settings that a record has."""
-        answer = begun.answer
-        tuning = answer.tuning if isinstance(answer, TuneAnswer) else None
-        told = {lane.asked: lane for lane in ([] if tuning is None else tuning.lanes)}
-        for search in self._searches:
-            search.take_up(begun.lanes, told.get(search.tunable.base.name))
-        check_known(begun, {lane.name: lane for lane in self._job.plan.lanes})
-        take_up(self._rounds, begun)
-        self._heat_s = dict(self._rounds.took_s)
+            # Go on with the sets of settings that the record has
+            answer = job.begun.answer
+            tuning = answer.tuning if isinstance(answer, TuneAnswer) else None
+            tuned = {lane.asked: lane for lane in ([] if tuning is None else tuning.lanes)}
+            for search in self._searches:
+                search.take_up(job.begun.lanes, tuned.get(search.tunable.base.name))
+            check_known(job.begun, {lane.name: lane for lane in job.plan.lanes})
+            take_up(self._rounds, job.begun)
+            self._heat_s = dict(self._rounds.took_s)
 
     def run(self) -> None:
         rounds = self._rounds
@@ -222,7 +223,7 @@ class Tune:
             if begun is not None:
                 check_data(begun, self._job.plan)
             for place, search in enumerate(self._searches):
-                reserved_s = sum(self._confirm_s(each) for each in self._searches[:place])
+                reserved_s = sum(self._confirm_s(earlier) for earlier in self._searches[:place])
                 share_s = (self._job.left_s - reserved_s) / (len(self._searches) - place)
                 self._search(search, self._job.left_s - share_s, prestarter)
             self._confirm(prestarter)
@@ -231,8 +232,11 @@ class Tune:
                 self._train(self._laps)
 
     def reduce(self, status: RecordStatus) -> Outcome:
-        lanes, machine, rounds = self._rounds.results(), self._job.machine, self._rounds
-        answer, findings = TuneAnswer(alone=rounds.why_alone), find_unseen_cards(machine)
+        rounds = self._rounds
+        lanes = rounds.results()
+        machine = self._job.machine
+        answer = TuneAnswer(alone=rounds.why_alone)
+        findings = find_unseen_cards(machine)
         if status != "running":
             tuning = describe_tuning(
                 self._job,
@@ -258,10 +262,6 @@ class Tune:
             rounds.proof.kept_reference(self._job.plan.subject),
             rounds.parameters,
         )
-
-    def _describe(self) -> Progress:
-        job, said = self._job, f"{self._stage}, round {self._rounds.rounds + 1}"
-        return Progress(said, job.elapsed_s, max(job.left_s, 0.0), is_most=False)
 
     def _search(self, search: Search, keep_s: float, prestarter: Prestarter) -> None:
         """Look for the best settings of a lane, and leave `keep_s` of the budget for other lanes."""
@@ -326,7 +326,8 @@ class Tune:
 
         A further part has time for two lanes, however short it is: else it would be for nothing.
         """
-        room_s, rounds = self._job.left_s - until_s, self._rounds
+        room_s = self._job.left_s - until_s
+        rounds = self._rounds
         least = 1 if self._job.begun is None or rounds.rounds > rounds.begun_rounds else OF_A_DUEL
 
         def fits(wanted: Sequence[SettingWords]) -> bool:
@@ -381,7 +382,8 @@ class Tune:
         """
         if not search.ratings():
             return 0.0
-        best, budget_s = search.winner(), self._job.plan.ask.budget_s
+        best = search.winner()
+        budget_s = self._job.plan.ask.budget_s
         pair_s = self._cost_s([search.tunable.base, search.tried[best]], search)
         if not best and len(self._searches) == 1:
             least_s = max(0.0, GROUP_HEATS_LEAST * pair_s - OVERRUN * budget_s)
@@ -415,12 +417,14 @@ class Tune:
         round_s = sum(self._heat_s.get(lane.name, 0.0) for lane in wanted)
         most_s = self._job.left_s + OVERRUN * self._job.plan.ask.budget_s
         if GROUP_HEATS_LEAST * HEATS_VARY * round_s > most_s and self._rounds.rounds > len(self._searches):
-            wanted_ms, left_ms = (1e3 * each for each in (GROUP_HEATS_LEAST * round_s, max(self._job.left_s, 0.0)))
+            wanted_ms = 1e3 * (GROUP_HEATS_LEAST * round_s)
+            left_ms = 1e3 * max(self._job.left_s, 0.0)
             self._unconfirmed = NO_FRESH.format(GROUP_HEATS_LEAST, taken(wanted_ms), taken(left_ms))
             return
         self._job.announce("the winner races again, on fresh heats")
         self._stage = "confirming race"
-        first, rounds = self._rounds.next_number(), 0
+        first = self._rounds.next_number()
+        rounds = 0
         short = self._rounds.pace
         longer = confirming_pace(short, round_s, len(wanted), self._job.left_s, CONFIRMED_MOST)
         self._rounds.pace = longer
@@ -431,7 +435,8 @@ class Tune:
                 break
             round_s = self._run_lanes(wanted, prestarter)
             wanted = [lane for lane in wanted if self._works(lane)]
-            self._confirmed_from, rounds = first, rounds + 1
+            self._confirmed_from = first
+            rounds += 1
             if len(wanted) < 2:
                 return
 
@@ -445,8 +450,8 @@ class Tune:
         if pairs:
             laps.announce("the lane as asked and its winner are trained for whole laps")
         for place, lane in enumerate(lane for pair in pairs for lane in pair):
-            told = (heat.steps_per_lap for heat in self._rounds.heats[lane.name])
-            laps.train(lane, self._rounds.done + place, next(filter(None, told), None))
+            steps = [heat.steps_per_lap for heat in self._rounds.heats[lane.name] if heat.steps_per_lap]
+            laps.train(lane, self._rounds.done + place, steps[0] if steps else None)
 
 
 # Whole laps at the end of a tuning: what the lane as asked and its winner learn, each from the same seed.
@@ -489,16 +494,23 @@ class TunedLaps:
 
     def fill(self, tuning: Tuning) -> Tuning:
         """Return the tuning with what each lane as asked and its winner have learned."""
-        lanes = (replace(lane, learned=self._learned_of(lane)) for lane in tuning.lanes)
+        lanes = []
+        for lane in tuning.lanes:
+            learned = (self._learned(lane.asked), self._learned(lane.winner)) if lane.words else ()
+            lanes.append(replace(lane, learned=learned))
         return replace(tuning, lanes=tuple(lanes))
 
     def findings(self, tuning: Tuning) -> tuple[Finding, ...]:
         """Return a finding for each winner that learns differently, by more than chance explains."""
-        found = (self._compare(lane.winner, lane.asked) for lane in tuning.lanes if lane.words)
-        return tuple(finding for finding in found if finding is not None)
-
-    def _learned_of(self, tuned: TunedLane) -> tuple[Learned, ...]:
-        return tuple(map(self._learned, (tuned.asked, tuned.winner))) if tuned.words else ()
+        findings = []
+        for lane in tuning.lanes:
+            runs = tuple(self._trainings.runs.values())
+            found = compare_learning(lane.winner, lane.asked, runs) if lane.words else None
+            if found is not None:
+                again = f"laptime train {self._job.plan.ask.what} {lane.asked} {lane.winner}"
+                again += f" --laps {self._protocol.laps} --seeds 3"
+                findings.append(replace(found, advice=f"{again} shows whether seeds explain it."))
+        return tuple(findings)
 
     def _learned(self, lane: str) -> Learned:
         run = self._trainings.runs.get((lane, self._job.plan.ask.seed))
@@ -507,22 +519,17 @@ class TunedLaps:
             return Learned(lane, 0, "training", 0, why, why)
         return describe_learned(run, self._protocol)
 
-    def _compare(self, lane: str, asked: str) -> Finding | None:
-        found = compare_learning(lane, asked, tuple(self._trainings.runs.values()))
-        if found is None:
-            return None
-        again = f"laptime train {self._job.plan.ask.what} {asked} {lane} --laps {self._protocol.laps} --seeds 3"
-        return replace(found, advice=f"{again} shows whether seeds explain it.")
-
 
 def describe_learned(run: FullRun, protocol: Protocol) -> Learned:
     """Return the loss and accuracy at the end of a training, or why it has no end."""
-    lane, laps = run.process.lane, len(run.laps)
+    lane = run.process.lane
+    laps = len(run.laps)
     if run.process.status != "ok":
         why_ended = "it was stopped" if run.process.dnf is None else run.process.dnf.reason
         why = Missing(f"it ended in lap {laps + 1} of {protocol.laps}: {why_ended}")
         return Learned(lane, laps, "training", 0, why, why)
-    at_end, last = final_score(run), run.laps[-1].score
+    at_end = final_score(run)
+    last = run.laps[-1].score
     if at_end is None:
         return Learned(lane, laps, "training", last.items, last.loss, last.accuracy)
     return Learned(lane, laps, "validation" if run.test is None else "test", at_end.items, at_end.loss, at_end.accuracy)

@@ -39,7 +39,7 @@ from laptime.questions.tune.nouns import (
     Unplaced,
 )
 from laptime.questions.tune.options import Aim
-from laptime.questions.tune.search import Gain, Objective, Rating, Search
+from laptime.questions.tune.search import Gain, Rating, Search
 from laptime.questions.why.causes import list_experiments
 from laptime.questions.why.experiments import AskedTraining
 
@@ -62,37 +62,32 @@ def describe_tuning(
     Heats from the round `confirmed_from` on are those of the confirming race; `unconfirmed` is why there was none. A
     search that was interrupted has found nothing before it has a winner.
     """
-    fresh = {lane.name: _fresh(lane, confirmed_from) for lane in lanes}
+    fresh = {}  # each lane with the heats of the confirming race alone
+    for lane in lanes:
+        heats = [result for result in lane.heats if confirmed_from is not None and result.heat.round >= confirmed_from]
+        fresh[lane.name] = replace(lane, heats=tuple(heats))
     named = {lane.name: lane for lane in lanes}
     tuned = tuple(_describe(job, search, named, fresh, unconfirmed) for search in searches)
     if is_interrupted:
-        tuned = tuple(_break_off(lane) if _is_open(named[lane.asked], lane) else lane for lane in tuned)
+        tuned = tuple(_break_off(lane, named[lane.asked]) for lane in tuned)
     objective = searches[0].objective
     # Compare the best of each lane with that of the first
     first, *others = tuned
     found = [(other, objective.compare(fresh[other.winner], fresh[first.winner])) for other in others]
-    at_best = tuple(AtBest(each.winner, first.winner, gain.factor) for each, gain in found if isinstance(gain, Gain))
-    said = [f"{_say(each, objective.aim)}{_say_tried(search)}" for each, search in zip(tuned, searches, strict=True)]
-    return Tuning(" ".join([*said, *_say_best(tuned, at_best, objective.aim)]), tuned, at_best)
+    at_best = tuple(AtBest(other.winner, first.winner, gain.factor) for other, gain in found if isinstance(gain, Gain))
+    sentences = [
+        f"{_say(lane, objective.aim)}{_say_tried(search)}" for lane, search in zip(tuned, searches, strict=True)
+    ]
+    return Tuning(" ".join([*sentences, *_say_best(tuned, at_best, objective.aim)]), tuned, at_best)
 
 
-def _is_open(base: LaneResult, tuned: TunedLane) -> bool:
-    return tuned.standing in {"no gain", "not compared"} and base.status == "ok" and base.parity.status != "differs"
-
-
-def _break_off(tuned: TunedLane) -> TunedLane:
-    """Return a lane whose search found nothing until it was interrupted: what it would have found is not known."""
+def _break_off(tuned: TunedLane, base: LaneResult) -> TunedLane:
+    """Return a lane whose search was interrupted: where it has found nothing, what it would have found is not known."""
+    if tuned.standing not in {"no gain", "not compared"} or base.status != "ok" or base.parity.status == "differs":
+        return tuned
     raced = max(0, tuned.tried - 1)
     after = "before any other settings were raced" if not raced else f"after {raced} of its sets of settings"
     return replace(tuned, standing="not compared", reason=f"the search was interrupted {after}")
-
-
-def _fresh(lane: LaneResult, confirmed_from: int | None) -> LaneResult:
-    """Return the lane with the heats of the confirming race alone."""
-    heats = (
-        () if confirmed_from is None else tuple(result for result in lane.heats if result.heat.round >= confirmed_from)
-    )
-    return replace(lane, heats=heats)
 
 
 def _describe(
@@ -102,24 +97,39 @@ def _describe(
     fresh: Mapping[str, LaneResult],
     unconfirmed: str | None,
 ) -> TunedLane:
-    base, ratings = search.tunable.base, search.ratings()
+    base = search.tunable.base
+    ratings = search.ratings()
     if len(ratings) < 2:
-        reason = _why_not_compared(lanes[base.name], search.objective)
+        lane = lanes[base.name]
+        per_s = search.objective.per_s(lane)
+        reason = lane.reason or (per_s.missing if isinstance(per_s, Missing) else NOTHING_TO_COMPARE)
+        if lane.status == "ok" and lane.parity.status == "differs":
+            reason = OTHER_WORK
         return TunedLane(base.name, base.name, (), "not compared", None, None, 0, _worths(search, (), ratings, lanes),
                          len(ratings), reason=reason)  # fmt: skip
     best = search.winner()
     found = search.objective.compare(fresh[search.tried[best].name], fresh[base.name]) if best else None
     if search.stands(best, found):
         assert search.confirmed is not None
-        (best, found), unconfirmed = search.confirmed, None
-    winner, gain = search.tried[best], found if isinstance(found, Gain) else None
-    unfinished = _unfinished(lanes[winner.name], lanes[base.name]) or (unconfirmed if best else None)
+        best, found = search.confirmed
+        unconfirmed = None
+    winner = search.tried[best]
+    gain = found if isinstance(found, Gain) else None
+    # A lane that did not finish a heat ended the search or the fresh heats early
+    lost = [lane for lane in (lanes[winner.name], lanes[base.name]) if lane.status != "ok"]
+    early = f"{_short(lost[0].name)} did not finish: {lost[0].reason}" if lost else unconfirmed if best else None
+    # What the fresh heats show; a winner that failed in one of them is not confirmed
+    standing: TuneStanding = "no gain"
+    if best and (lanes[winner.name].status != "ok" or gain is None or gain.factor.ends is None):
+        standing = "not confirmed"
+    elif best and gain is not None and gain.factor.is_above(1):
+        standing = "confirmed"
     more = _variables_besides(winner, base)
     return TunedLane(
         asked=base.name,
         winner=winner.name,
         words=search.tunable.written(best),
-        standing=_standing(best, gain, works=lanes[winner.name].status == "ok" or not best),
+        standing=standing,
         gain=None if gain is None else gain.factor,
         seemed=ratings[best].factor if best else None,
         pairs=0 if gain is None else gain.pairs,
@@ -128,7 +138,7 @@ def _describe(
         ties=tuple(_joined(search, words) or "as asked" for words in _ties(search, best, ratings, fresh)),
         code=tuple(_code_by_word(job, search, search.tunable.written(best)).values()),
         environment=more or None,
-        reason=found.missing if isinstance(found, Missing) else unfinished,
+        reason=found.missing if isinstance(found, Missing) else early,
         path=_path(search, ratings, lanes),
         untried=_count_untried(search),
     )
@@ -138,33 +148,11 @@ def _ties(
     search: Search, best: SettingWords, ratings: Mapping[SettingWords, Rating], fresh: Mapping[str, LaneResult]
 ) -> list[SettingWords]:
     """Return the sets that are as good as the winner is on fresh heats, if it has some: luck chose it, too."""
-    base, winner = search.tunable.base.name, search.tried[best].name
+    base = search.tunable.base.name
+    winner = search.tried[best].name
     again = search.objective.rate([fresh[name] for name in dict.fromkeys((base, winner))], base)
     known = {**ratings, best: again[winner]} if best and winner in again else ratings
     return [words for words in search.as_good_as(best, known) if words != best]
-
-
-def _why_not_compared(base: LaneResult, objective: Objective) -> str:
-    """Return why a lane as asked was compared with nothing."""
-    per_s = objective.per_s(base)
-    if base.status == "ok" and base.parity.status == "differs":
-        return OTHER_WORK
-    return base.reason or (per_s.missing if isinstance(per_s, Missing) else NOTHING_TO_COMPARE)
-
-
-def _unfinished(*lanes: LaneResult) -> str | None:
-    """Return which lane did not finish a heat, and so ended the search or the fresh heats early, or None."""
-    lost = next((lane for lane in lanes if lane.status != "ok"), None)
-    return None if lost is None else f"{_short(lost.name)} did not finish: {lost.reason}"
-
-
-def _standing(best: SettingWords, gain: Gain | None, *, works: bool) -> TuneStanding:
-    """Return what the fresh heats show; a winner that failed in one of them is not confirmed."""
-    if not best:
-        return "no gain"
-    if not works or gain is None or gain.factor.ends is None:
-        return "not confirmed"
-    return "confirmed" if gain.factor.is_above(1) else "no gain"
 
 
 def _worths(
@@ -246,18 +234,12 @@ def _code_by_word(job: Job, search: Search, words: Sequence[str]) -> dict[str, s
         if experiment.settings and experiment.is_code
     }
     fits = bool(subject.command) and subject.written_for == "keras"
-    found = {word: (fits and _code_in_keras(word)) or known.get(word) or _code_of_word(word) for word in words}
-    return {word: line for word, line in found.items() if line}
-
-
-def _code_of_word(word: str) -> str:
-    found = find_setting(word)
-    return "" if found is None else found[0].code.format(value=found[1])
-
-
-def _code_in_keras(word: str) -> str:
-    found = find_setting(word)
-    return "" if found is None else found[0].in_keras.format(value=found[1])
+    lines = {}
+    for word in words:
+        found = find_setting(word)
+        in_keras = "" if found is None or not fits else found[0].in_keras.format(value=found[1])
+        lines[word] = in_keras or known.get(word) or ("" if found is None else found[0].code.format(value=found[1]))
+    return {word: line for word, line in lines.items() if line}
 
 
 def with_changes(job: Job, searches: Sequence[Search], tuning: Tuning, finder: ChangeFinder) -> Tuning:
@@ -268,7 +250,8 @@ def with_changes(job: Job, searches: Sequence[Search], tuning: Tuning, finder: C
 
 def _with_changes(job: Job, tuned: TunedLane, search: Search, finder: ChangeFinder) -> TunedLane:
     """Return a lane with the changes that make its winner, and what has no certain place; in code for PyTorch alone."""
-    base, subject = search.tunable.base, job.plan.subject
+    base = search.tunable.base
+    subject = job.plan.subject
     if not tuned.words or subject.is_built_in or base.row.family not in {SCRIPT, DEFAULT_FRAMEWORK}:
         return tuned
     wanted: dict[str, str] = {}
@@ -302,7 +285,8 @@ def times_words(factor: Factor) -> str:
 
 def _say(tuned: TunedLane, aim: Aim) -> str:
     """Return the verdict on one lane."""
-    lane, settings = _short(tuned.asked), "+".join(tuned.words)
+    lane = _short(tuned.asked)
+    settings = "+".join(tuned.words)
     early = "" if tuned.reason is None else f" It ended early: {tuned.reason}."
     if tuned.standing == "not compared":
         return f"{lane} was not tuned: {tuned.reason}."
@@ -337,8 +321,10 @@ def _say_best(tuned: Sequence[TunedLane], at_best: Sequence[AtBest], aim: Aim) -
     if not at_best:
         return []
     asked = {lane.winner: _short(lane.asked) for lane in tuned}
-    next_ = max(at_best, key=lambda each: each.factor.ratio)
-    first, other, how_much = asked[tuned[0].winner], asked[next_.lane], times_words(next_.factor)
+    next_ = max(at_best, key=lambda lane: lane.factor.ratio)
+    first = asked[tuned[0].winner]
+    other = asked[next_.lane]
+    how_much = times_words(next_.factor)
     if next_.factor.ratio < 1:
         return [f"At its best, {first} {aim.does} {aim.most}; {other} {aim.does} {how_much} {aim.as_much}."]
     return [f"At its best, {other} {aim.does} {how_much} {aim.as_much} as {first} at its best."]
@@ -355,7 +341,8 @@ def with_winners(ask: Ask, rows: Callable[[], Sequence[RecordRow]], load: Callab
     if not any(map(_is_tuned, ask.lanes)):
         return ask
     is_script = means_a_script(replace(ask, lanes=()))
-    machine, kept = look_at_machine(), [row for row in rows() if row.question == "tune" and not row.unreadable]
+    machine = look_at_machine()
+    kept = [row for row in rows() if row.question == "tune" and not row.unreadable]
     if any(_is_tuned(text) and parse_lane(_without(text)).device != "cpu" for text in ask.lanes):
         machine = add_cards(machine, CardSearch().end(ask.patience_s))
     settle = partial(_settled, ask, machine, kept, load, is_script=is_script)
@@ -442,14 +429,16 @@ def _winner(record: Record, ask: Ask, lane: Lane) -> tuple[Record, TunedLane] | 
 
 def _why_outdated(record: Record, lane: Lane, machine: Machine) -> str | None:
     """Return what has changed since the record, if that may change which settings are best."""
-    before, now = record.machine.processor, machine.processor
+    before = record.machine.processor
+    now = machine.processor
     if (before.name, before.cores_usable) != (now.name, now.cores_usable):
         return f"on {before.cores_usable} cores of {before.name}, and these are {now.cores_usable} of {now.name}"
-    had, has = (each.framework(lane.framework) for each in (record.machine, machine))
+    had = record.machine.framework(lane.framework)
+    has = machine.framework(lane.framework)
     if lane.framework == SCRIPT:
         had = has = None  # its packages are those of its own Python
     elif had is None or has is None or had.version != has.version:
-        versions = ["none" if each is None else each.version for each in (had, has)]
+        versions = ["none" if framework is None else framework.version for framework in (had, has)]
         return f"with {lane.framework} {versions[0]}, and this is {versions[1]}"
     if lane.device != "cpu" and _cards(record.machine) != _cards(machine):
         return "with other cards"

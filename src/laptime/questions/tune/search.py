@@ -33,7 +33,10 @@ class Search:
     """The search on one lane: the sets of settings that were tried, each with its lane, and those that failed."""
 
     def __init__(self, tunable: Tunable, rounds: HeatRounds, objective: Objective) -> None:
-        self.tunable, self._rounds, self.objective, self._fitting = tunable, rounds, objective, Fitting(rounds)
+        self.tunable = tunable
+        self._rounds = rounds
+        self.objective = objective
+        self._fitting = Fitting(rounds)
         self.tried: dict[SettingWords, PlannedLane] = {(): tunable.base}
         self.refused: dict[SettingWords, str] = {}
         self._settled: dict[SettingWords, Rating] | None = None
@@ -143,26 +146,28 @@ class Search:
             for value in values
             if (name, value) not in words and self._alone(((name, value),), ratings) > HURTS
         }
-        promise = {each: gain for each, gain in (others | without).items() if each}
-        failed = {pair for each in self.tried if len(each) == 1 and self.has_failed(each, ratings) for pair in each}
-        failed |= {pair for each in self.refused if len(each) == 1 for pair in each} - self.tunable.in_company
-        new = [each for each in promise if not failed & set(each)]
-        new = [each for each in new if each not in self.tried and self._can_be(each)]
-        return sorted(new, key=lambda each: (-promise[each], self._values_between(each, words)))
+        promise = {changed_words: gain for changed_words, gain in (others | without).items() if changed_words}
+        failed = {tried[0] for tried in self.tried if len(tried) == 1 and self.has_failed(tried, ratings)}
+        failed |= {refused[0] for refused in self.refused if len(refused) == 1} - self.tunable.in_company
+        new = []
+        for near in promise:
+            if failed & set(near) or near in self.tried:
+                continue
+            # Whether there can be such a lane; if not, the reason is kept
+            if near not in self.refused and isinstance(planned := self._planned(near), str):
+                self.refused[near] = planned
+            if near not in self.refused:
+                new.append(near)
+        return sorted(new, key=lambda near: (-promise[near], self._values_between(near, words)))
 
     def _values_between(self, words: SettingWords, other: SettingWords) -> float:
         """Return how many values of the first setting are between two sets; infinity where both have the same."""
-        mine, theirs = (dict(each).get(self.tunable.first) for each in (words, other))
+        mine = dict(words).get(self.tunable.first)
+        theirs = dict(other).get(self.tunable.first)
         values = self.tunable.values.get(self.tunable.first, ())
         if mine == theirs or mine is None or theirs is None:
             return math.inf
         return abs(values.index(mine) - values.index(theirs))
-
-    def _can_be(self, words: SettingWords) -> bool:
-        """Whether there can be such a lane; if not, the reason is kept."""
-        if words not in self.refused and isinstance(planned := self._planned(words), str):
-            self.refused[words] = planned
-        return words not in self.refused
 
     def has_failed(self, words: SettingWords, ratings: dict[SettingWords, Rating]) -> bool:
         """Whether a set of settings was tried and has no rating: it did not finish, or did other work."""
@@ -220,7 +225,9 @@ class Objective:
     """The aim of a tuning, and the prices of its lanes."""
 
     def __init__(self, ask: Ask, alpha: float = ALPHA) -> None:
-        self.aim, self._ask, self._alpha = ask.aim, ask, alpha
+        self.aim = ask.aim
+        self._ask = ask
+        self._alpha = alpha
 
     def needs_power(self, lanes: Sequence[PlannedLane]) -> bool:
         return any(self.aim.needs_power(self._ask.prices_of(lane.device)) for lane in lanes)
@@ -273,7 +280,8 @@ SettingSet = TypeVar("SettingSet", bound=tuple[Any, ...])  # a set of settings
 
 # How much heats of one lane differ is assumed until enough were seen: two observations of this size, besides what the
 # turns of single heats show.
-USUAL_SPREAD, USUAL_WEIGHT = 0.02, 2
+USUAL_SPREAD = 0.02
+USUAL_WEIGHT = 2
 SWEEPS = 200
 WORTH_SETTING = 0.01  # what each setting of a winner has to add, as a logarithm
 
@@ -355,7 +363,8 @@ def _links(lanes: Sequence[LaneResult], base: str) -> list[_Link]:
 
 def _fit(links: Sequence[_Link], base: str) -> dict[str, float]:
     """Return the logarithms that fit best, of the lanes that are linked with the base."""
-    reached, grows = {base}, True
+    reached = {base}
+    grows = True
     while grows:
         ends = [(link.lane, link.anchor) for link in links]
         new = {name for pair in ends if reached & set(pair) for name in pair} - reached
@@ -365,15 +374,15 @@ def _fit(links: Sequence[_Link], base: str) -> dict[str, float]:
     logs = dict.fromkeys(reached, 0.0)
     for _ in range(SWEEPS):
         for name in reached - {base}:
-            told = [link.log + logs[link.anchor] for link in used if link.lane == name]
-            told += [logs[link.lane] - link.log for link in used if link.anchor == name]
-            logs[name] = sum(told) / len(told)
+            by_links = [link.log + logs[link.anchor] for link in used if link.lane == name]
+            by_links += [logs[link.lane] - link.log for link in used if link.anchor == name]
+            logs[name] = sum(by_links) / len(by_links)
     return logs
 
 
 def weigh(ratings: Mapping[str, Rating], per_s: Mapping[str, float | Missing], base: str) -> dict[str, Rating]:
     """Return the ratings by what lanes take a second, against the base; none of a lane of which that is not known."""
-    known = {name: each for name, each in per_s.items() if not isinstance(each, Missing) and each > 0}
+    known = {name: rate for name, rate in per_s.items() if not isinstance(rate, Missing) and rate > 0}
     if base not in known:
         return {}
     return {
@@ -415,7 +424,7 @@ def find_gain(
         if not isinstance(ours, Missing) and not isinstance(theirs, Missing)
     ]
     if not weighed:
-        return next(each for pair in taken for each in pair if isinstance(each, Missing))
+        return next(used for pair in taken for used in pair if isinstance(used, Missing))
     ratios, weights = zip(*weighed, strict=True)
     interval = weighted_interval(ratios, weights, alpha)
     return Gain(Factor(interval.estimate, *bounds(interval)), len(ratios))

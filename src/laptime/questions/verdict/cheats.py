@@ -13,7 +13,6 @@ from laptime.analysis.own_clock import hidden_share
 from laptime.model.other_work import OtherWork, WorkKind
 from laptime.model.quantities import number
 from laptime.model.record import LaneResult
-from laptime.model.sample import Heat
 
 REPLACED: dict[str, WorkKind] = {  # whose code it is -> what replacing it changes
     "time": "changed clock", "torch": "changed fence", "jax": "changed fence", "laptime": "changed laptime",
@@ -39,11 +38,12 @@ def find_hidden_time(candidate: LaneResult, base: LaneResult) -> OtherWork | Non
     Both took the same steps in a turn, some of them not timed, so what a turn takes beyond its window is alike. The
     factor counts it in any case (`laptime.analysis.own_clock`).
     """
-    mine, theirs = ({heat.heat.round: heat.heat.windows for heat in lane.heats} for lane in (candidate, base))
+    mine = {heat.heat.round: heat.heat.windows for heat in candidate.heats}
+    theirs = {heat.heat.round: heat.heat.windows for heat in base.heats}
     whole = hidden_share([*mine.values()], [*theirs.values()])
     if whole is None:
         return None
-    rounds = [hidden_share([mine[each]], [theirs[each]]) for each in mine.keys() & theirs.keys()]
+    rounds = [hidden_share([mine[number]], [theirs[number]]) for number in mine.keys() & theirs.keys()]
     known = [share for share in rounds if share is not None]
     is_always = len(known) >= HIDDEN_ROUNDS and min(known) > HIDDEN_ALWAYS
     window_s = median(window.end_ns - window.start_ns for windows in mine.values() for window in windows) / 1e9
@@ -64,10 +64,12 @@ def find_late_gain(candidate: LaneResult, base: LaneResult) -> str | None:
     """Return that the candidate takes so much longer before its timed steps that the gain does not pay for it soon."""
     if candidate.lap_s is None or base.lap_s is None:
         return None
-    before_s, base_before_s = _before_s(candidate), _before_s(base)
+    before_s = _before_s(candidate)
+    base_before_s = _before_s(base)
     if before_s is None or base_before_s is None:
         return None
-    longer_s, saved_s = before_s - base_before_s, base.lap_s.median - candidate.lap_s.median
+    longer_s = before_s - base_before_s
+    saved_s = base.lap_s.median - candidate.lap_s.median
     if longer_s <= BEFORE_LEAST_S or saved_s <= 0 or longer_s <= SOON_LAPS * saved_s:
         return None
     return (
@@ -78,11 +80,11 @@ def find_late_gain(candidate: LaneResult, base: LaneResult) -> str | None:
 
 def _before_s(lane: LaneResult) -> float | None:
     """Return how long the quickest heat took to build the training, and for what its early steps took beyond a step."""
-    step_s = None if lane.step_ms is None else lane.step_ms.median / 1e3
-    took = [_begin_s(result.heat, step_s) for result in lane.heats if "build" in result.heat.process.phases_s]
-    return min(took, default=None) if step_s is not None else None
-
-
-def _begin_s(heat: Heat, step_s: float | None) -> float:
-    early: Sequence[float] = [ns / 1e9 for ns in heat.early_ns] or [(heat.first_step_ns or 0) / 1e9]
-    return heat.process.phases_s["build"] + max(0.0, sum(early) - len(early) * (step_s or 0.0))
+    if lane.step_ms is None:
+        return None
+    step_s = lane.step_ms.median / 1e3
+    took = []
+    for heat in (result.heat for result in lane.heats if "build" in result.heat.process.phases_s):
+        early = [ns / 1e9 for ns in heat.early_ns] or [(heat.first_step_ns or 0) / 1e9]
+        took.append(heat.process.phases_s["build"] + max(0.0, sum(early) - len(early) * step_s))
+    return min(took, default=None)

@@ -88,20 +88,15 @@ def usual_s(points: Sequence[LearningPoint]) -> float:
 
 
 def middle_loss(curve: LossCurve, seconds: float) -> float:
-    """Return the middle one of three losses up to this time: one alone may be chance."""
-    return median([_loss_at(curve, share * seconds) for share in AROUND])
-
-
-def _loss_at(curve: LossCurve, seconds: float) -> float:
-    """Return the loss at a time, on lines between the points."""
-    place = min(max(bisect_left(curve, seconds, key=_second), 1), len(curve) - 1)
-    (before_s, before), (after_s, after) = curve[place - 1], curve[place]
-    share = (seconds - before_s) / (after_s - before_s) if after_s > before_s else 1.0
-    return before + share * (after - before)
-
-
-def _second(point: tuple[float, float]) -> float:
-    return point[0]
+    """Return the middle one of three losses up to this time, on lines between the points: one alone may be chance."""
+    losses = []
+    for time_s in (around * seconds for around in AROUND):
+        place = min(max(bisect_left(curve, time_s, key=lambda point: point[0]), 1), len(curve) - 1)
+        before_s, before = curve[place - 1]
+        after_s, after = curve[place]
+        share = (time_s - before_s) / (after_s - before_s) if after_s > before_s else 1.0
+        losses.append(before + share * (after - before))
+    return median(losses)
 
 
 def smoothed(curve: LossCurve) -> list[tuple[float, float]]:
@@ -113,7 +108,8 @@ def smoothed(curve: LossCurve) -> list[tuple[float, float]]:
     for seconds, loss in curve:
         blocks.append((seconds, loss, 1))
         while len(blocks) > 1 and blocks[-2][1] / blocks[-2][2] <= blocks[-1][1] / blocks[-1][2]:
-            (time_b, loss_b, count_b), (time_a, loss_a, count_a) = blocks.pop(), blocks.pop()
+            time_b, loss_b, count_b = blocks.pop()
+            time_a, loss_a, count_a = blocks.pop()
             blocks.append((time_a + time_b, loss_a + loss_b, count_a + count_b))
     return [(seconds / count, loss / count) for seconds, loss, count in blocks]
 
@@ -128,10 +124,10 @@ def reached_s(curve: LossCurve, wanted: float) -> float | None:
 
 def judge_learning(learning: Learning, gain: float, alpha: float) -> Decision:
     """Return the verdict on how a candidate learns, by intervals that miss `alpha` together at both ends."""
-    refused = _refuse_runs(learning) or _refuse_pairs(learning.pairs)
+    pairs = learning.pairs
+    refused = _refuse_runs(learning) or _refuse_pairs(pairs)
     if refused is not None:
         return refused
-    pairs = learning.pairs
     falls = _base_falls(pairs)
     ratios = [pair.base_s / pair.candidate_s for pair in pairs if pair.base_s and pair.candidate_s]
     if len(pairs) < SEED_PAIRS_LEAST:
@@ -154,7 +150,8 @@ def _base_falls(pairs: Sequence[SeedPair]) -> float:
 def _judge(factor: Factor, excess: tuple[float, float, float], pairs: Sequence[SeedPair], gain: float) -> Decision:
     """Decide by the factor of the times, and by how much higher the candidate's loss ends than the base's."""
     assert factor.ends is not None
-    (low, high), (worse, worse_low, worse_high) = factor.ends, excess
+    low, high = factor.ends
+    worse, worse_low, worse_high = excess
     is_worse = worse_low > 0 and worse >= NEARER * END_MARGIN
     is_flat = mean_over_seeds(pair.late_gains[1] for pair in pairs) < END_MARGIN * _base_falls(pairs)
     ends = f"its loss ends at {_loss(_ends(pairs, 1))}, the base's at {_loss(_ends(pairs, 0))}"
@@ -175,17 +172,12 @@ def _judge(factor: Factor, excess: tuple[float, float, float], pairs: Sequence[S
             return Decision("KEEP", "learns faster", f"it learns as well, {times}.", factor=factor)
         says = f"it learns {times}, but it may end higher: {ends}."
         return Decision("UNDECIDED", "wide", says, "more --seeds, or a longer training", factor)
-    return Decision("UNDECIDED", "wide", f"it may learn faster or not: {times}.", _needs(factor, gain, pairs), factor)
-
-
-def _needs(factor: Factor, gain: float, pairs: Sequence[SeedPair]) -> str:
-    """Return how many seeds make the interval so narrow that it leaves out no gain, or the wanted one."""
-    assert factor.ends is not None
-    low, high = factor.ends
+    # How many seeds make the interval so narrow that it leaves out no gain, or the wanted one
     off = log(factor.ratio)
     wanted = max(abs(off), abs(off - log(1 + gain)))
-    times = max((log(high / low) / 2 / wanted) ** 2, MORE_AT_LEAST) if wanted and low > 0 else MORE_AT_LEAST
-    return f"about {times * len(pairs):.0f} --seeds, with as much more of the budget"
+    more = max((log(high / low) / 2 / wanted) ** 2, MORE_AT_LEAST) if wanted and low > 0 else MORE_AT_LEAST
+    needs = f"about {more * len(pairs):.0f} --seeds, with as much more of the budget"
+    return Decision("UNDECIDED", "wide", f"it may learn faster or not: {times}.", needs, factor)
 
 
 def _refuse_runs(learning: Learning) -> Decision | None:
@@ -209,7 +201,15 @@ def _refuse_runs(learning: Learning) -> Decision | None:
             says = f"{who} does not learn: its loss is not finite, from seed {run.seed}."
             return Decision(word, "learns worse", says, "a base that learns" if is_base else "")
     hidden = _find_hidden_time(learning)
-    return _refuse_one_seed(learning) if hidden is None else judge_trick(hidden)
+    if hidden is not None:
+        return judge_trick(hidden)
+    # Where a side learns the same from all seeds, their spread would be of the machine alone
+    for is_base, who in ((True, "the base"), (False, "the candidate")):
+        runs = [run for run, is_its in _runs_by_side(learning) if is_its == is_base]
+        if len(runs) > 1 and len({(run.points[0].loss, run.points[-1].loss) for run in runs}) == 1:
+            says = f"all seeds are one: {who} learns the same from each, so its code sets a seed of its own."
+            return Decision("UNDECIDED", "one seed", says, "a training that leaves the seed to laptime")
+    return None
 
 
 def _find_hidden_time(learning: Learning) -> OtherWork | None:
@@ -217,10 +217,12 @@ def _find_hidden_time(learning: Learning) -> OtherWork | None:
 
     Both write weights of the same size after a leg, so what a leg takes beyond its steps is alike.
     """
-    base, candidate = (
-        [leg for run, is_its in _runs_by_side(learning) if is_its == is_base for leg in _legs_of(run)]
-        for is_base in (True, False)
-    )
+    base: list[tuple[float, float]] = []  # the seconds of each undisturbed leg, by laptime's own clock and as reported
+    candidate: list[tuple[float, float]] = []
+    for run, is_base in _runs_by_side(learning):
+        for before, after in pairwise(run.points):
+            if after.seen_s is not None and after.flag is None:
+                (base if is_base else candidate).append((after.seen_s, after.train_s - before.train_s))
     if not base or not candidate:
         return None
     usual_s = median([seen_s - told_s for seen_s, told_s in base])
@@ -233,26 +235,6 @@ def _find_hidden_time(learning: Learning) -> OtherWork | None:
         f"by laptime's own clock its legs took {number(1e3 * (told_s + beyond_s))} ms, of which it reported "
         f"{number(1e3 * told_s)} ms; those of the base took {number(1e3 * usual_s)} ms more than it reported",
     )
-
-
-def _legs_of(run: LearningRun) -> list[tuple[float, float]]:
-    """Return the seconds of each undisturbed leg, by laptime's own clock and as it was reported."""
-    return [
-        (after.seen_s, after.train_s - before.train_s)
-        for before, after in pairwise(run.points)
-        if after.seen_s is not None and after.flag is None
-    ]
-
-
-def _refuse_one_seed(learning: Learning) -> Decision | None:
-    """Return the verdict where a side learns the same from all seeds: their spread would be of the machine alone."""
-    for is_base in (True, False):
-        runs = [run for run, is_its in _runs_by_side(learning) if is_its == is_base]
-        if len(runs) > 1 and len({(run.points[0].loss, run.points[-1].loss) for run in runs}) == 1:
-            who = "the base" if is_base else "the candidate"
-            says = f"all seeds are one: {who} learns the same from each, so its code sets a seed of its own."
-            return Decision("UNDECIDED", "one seed", says, "a training that leaves the seed to laptime")
-    return None
 
 
 def _runs_by_side(learning: Learning) -> list[tuple[LearningRun, bool]]:

@@ -30,11 +30,11 @@ def find_training_of(folder: Path, patch: str) -> str:
         inside = (place for place in files_of(top).values() if place.suffix == ".py" and place.is_file())
         root = folder.resolve()
         python_files = sorted(folder / path.relative_to(root) for path in inside if path.is_relative_to(root))
-    files, changed = python_files, _changed_files(folder, patch)
-    trainings = [(file, function) for file in files for function in _trainings(file)]
+    changed = _changed_files(folder, patch)
+    trainings = [(file, function) for file in python_files for function in _trainings(file)]
     scripts: list[str] = []
     if len(trainings) != 1:
-        in_patch = [file for file in files if _whole(file) in changed]
+        in_patch = [file for file in python_files if _whole(file) in changed]
         changed_trainings = [training for training in trainings if training[0] in in_patch]
         if not changed_trainings:  # among trainings, a script shows itself by its guard: others may be parts of them
             scripts = [str(file) for file in in_patch if not trainings or _has_guard(file)]

@@ -40,7 +40,8 @@ TRAIN_LEAST_S = 2.0  # of a training; where a budget has no room for it, there a
 SHORTEST_TRAINING_S = 0.5
 TIMES_MEANT = 2.0  # than it was meant to train, before the base's first run ends early
 FIRST_SEEDS_OVER = 0.5  # of the budget, for the first seeds: fewer decide nothing
-READINGS_HZ, READINGS_MOST = 1.0, 3_600  # of instruments, a second and a training
+READINGS_HZ = 1.0  # of instruments, a second,
+READINGS_MOST = 3_600  # and of a training
 JUDGED_NOT_PROVEN = "what it learns is judged, and not its work"
 
 
@@ -59,7 +60,8 @@ def prepare_learning(ask: Ask, machine: Machine) -> PreparedLearning:
     if ask.alone:
         raise UsageError("--alone with --learning: these trainings run one after another", "leave out --alone")
     prepared = prepare_pair_of(ask, machine)
-    lane, own = prepared.plan.lanes[0], prepared.own
+    lane = prepared.plan.lanes[0]
+    own = prepared.own
     why = ""
     if lane.row.name != "torch":
         why = f"{lane.name} shows no weights"
@@ -91,10 +93,13 @@ class LearningVerdict:
     """Both sides from seed after seed, until the verdict is known or the budget is used up."""
 
     def __init__(self, job: Job, prepared: PreparedLearning) -> None:
-        self._job, ask = job, job.plan.ask
+        self._job = job
+        plan = job.plan
+        ask = plan.ask
         self._asked = ask.verdict or VerdictAsk()
         self._limits = Limits(ask.patience_s, ask.watchdog_s)
-        self._base, self._candidate = self._sides()
+        self._base = next(lane for lane in plan.lanes if plan.subject_of(lane) == plan.subject)
+        self._candidate = next(lane for lane in plan.lanes if plan.subject_of(lane) == plan.others[0])
         self._learning = Learning(self._asked.seeds or SEEDS_PLANNED, why_no_loss=prepared.why_no_loss)
         self._lengths: dict[str, Length] = {}
         self._train_s = 0.0
@@ -108,7 +113,8 @@ class LearningVerdict:
         """Train from seed after seed, and look after some of them whether the word is known."""
         job = self._job
         job.save()
-        done, seed_s = 0, 0.0
+        done = 0
+        seed_s = 0.0
         name = job.plan.others[0].name
         prestarter = Prestarter(job.cores, self._limits.patience_s, launcher=job.launcher)
         with names_the_candidate(name), prestarter as self._prestarter:
@@ -126,17 +132,9 @@ class LearningVerdict:
         verdict = self._judge(final=True) if over else None
         lanes = tuple(self._summarise(lane) for lane in (self._base, self._candidate))
         parameters = next((run.process.parameters for run in self._learning.runs if run.process.parameters), None)
-        plan, unproven = self._job.plan, Missing(JUDGED_NOT_PROVEN)
-        others = (OtherTraining(plan.ask.others[0], plan.others[0], None, unproven),)
-        return Outcome(lanes, VerdictAnswer(verdict, learning=self._learning), parameters=parameters, others=others)
-
-    def _sides(self) -> tuple[PlannedLane, PlannedLane]:
         plan = self._job.plan
-        base, candidate = (
-            next(lane for lane in plan.lanes if plan.subject_of(lane) == subject)
-            for subject in (plan.subject, plan.others[0])
-        )
-        return base, candidate
+        others = (OtherTraining(plan.ask.others[0], plan.others[0], None, Missing(JUDGED_NOT_PROVEN)),)
+        return Outcome(lanes, VerdictAnswer(verdict, learning=self._learning), parameters=parameters, others=others)
 
     def _is_done(self, done: int, seed_s: float) -> bool:
         """Whether no further seed is wanted, or none has room in the budget."""
@@ -174,7 +172,15 @@ class LearningVerdict:
             self._batches = drawn.batches
             self._learning = replace(self._learning, items=drawn.items, is_held_out=drawn.is_held_out)
             if turn == 0:
-                self._share_out(time.monotonic() - began_s)
+                # How long a side trains, and from how many seeds, by the budget and the time that a process starts in
+                start_s = time.monotonic() - began_s
+                left_s = self._job.left_s + start_s
+                seeds = self._learning.seeds
+                fewest = seeds if self._asked.seeds is not None else SEEDS_LEAST
+                while (train_s := (left_s / seeds - 3 * start_s) / 2) < TRAIN_LEAST_S and seeds > fewest:
+                    seeds -= 1
+                self._train_s = max(train_s, SHORTEST_TRAINING_S)
+                self._learning = replace(self._learning, seeds=seeds)
             sides = (self._base, self._candidate)
             for place, lane in enumerate(sides if turn % 2 == 0 else sides[::-1]):
                 run = self._train(lane, seed, 2 * turn + place, judge)
@@ -186,29 +192,32 @@ class LearningVerdict:
         finally:
             judge.abandon()
         # The pairs of all seeds that both sides were trained from
-        by_seed = {
-            lane.name: {run.seed: run for run in self._learning.runs if self._is_whole(run, lane)}
-            for lane in (self._base, self._candidate)
-        }
-        base, candidate = by_seed[self._base.name], by_seed[self._candidate.name]
+        base = self._whole_runs(self._base)
+        candidate = self._whole_runs(self._candidate)
         made = (pair_runs(base[seed], candidate[seed]) for seed in base if seed in candidate)
         pairs = tuple(pair for pair in made if pair is not None)
         self._learning = replace(self._learning, pairs=pairs)
 
-    def _share_out(self, start_s: float) -> None:
-        """Find how long a side trains, and from how many seeds, by the budget and the time that a process starts in."""
-        left_s, seeds = self._job.left_s + start_s, self._learning.seeds
-        fewest = seeds if self._asked.seeds is not None else SEEDS_LEAST
-        while (train_s := (left_s / seeds - 3 * start_s) / 2) < TRAIN_LEAST_S and seeds > fewest:
-            seeds -= 1
-        self._train_s = max(train_s, SHORTEST_TRAINING_S)
-        self._learning = replace(self._learning, seeds=seeds)
+    def _whole_runs(self, lane: PlannedLane) -> dict[int, LearningRun]:
+        """Return the runs of a side that came to their end, by their seeds."""
+        length = self._lengths.get(lane.name)
+        mine = [run for run in self._learning.runs if run.process.lane == lane.name and length is not None]
+        return {run.seed: run for run in mine if length is not None and len(run.points) == length.legs + 1}
 
     def _train(self, lane: PlannedLane, seed: int, number: int, judge: JudgeRunner) -> LearningRun:
         """Train one side from one seed, in a process of its own."""
-        job, length = self._job, self._lengths.get(lane.name)
+        job = self._job
+        length = self._lengths.get(lane.name)
         started = self._start(lane)
-        order = self._order(lane, seed, number, started)
+        sandbox = started.child.sandbox
+        assert sandbox is not None
+        heat = order_heat(job.plan, lane, job.plan.pace, number, seed)
+        weights = str(Path(sandbox.folder, "weights.npz"))  # in the folder of its own process
+        if length is not None:
+            order = LearningOrder(heat, weights, self._train_s / length.legs, length.leg_steps)
+        else:
+            laps = None if self._asked.laps is None or lane != self._base else self._asked.laps / LEGS
+            order = LearningOrder(heat, weights, self._train_s / LEGS, leg_laps=laps)
         runner = LearningRunner(
             order,
             judge,
@@ -237,24 +246,14 @@ class LearningVerdict:
         """Return a fresh process: forked from one that has imported the framework, where that can be."""
         return self._prestarter.take_alone(lane) or Started(self._job.launcher.start(lane.environment, lane))
 
-    def _order(self, lane: PlannedLane, seed: int, number: int, started: Started) -> LearningOrder:
-        """Return the order for a side, whose weights are a file in the folder of its own process."""
-        sandbox = started.child.sandbox
-        assert sandbox is not None
-        job, length = self._job, self._lengths.get(lane.name)
-        heat = order_heat(job.plan, lane, job.plan.pace, number, seed)
-        weights = str(Path(sandbox.folder, "weights.npz"))
-        if length is not None:
-            return LearningOrder(heat, weights, self._train_s / length.legs, length.leg_steps)
-        laps = None if self._asked.laps is None or lane != self._base else self._asked.laps / LEGS
-        return LearningOrder(heat, weights, self._train_s / LEGS, leg_laps=laps)
-
     def _goes_on(self, runner: LearningRunner, lane: PlannedLane, turn: int) -> bool:
         """Whether another leg is wanted: as many as the side's first run had.
 
         In its own first run, the base has a fixed number of them, and the candidate as many as take the same time.
         """
-        length, legs, train_s = self._lengths.get(lane.name), runner.legs, usual_s(_points(runner))
+        length = self._lengths.get(lane.name)
+        legs = runner.legs
+        train_s = usual_s(_points(runner))
         self._tell(turn, f"{self._job.plan.subject_of(lane).name} trains for {train_s:.1f} s")
         if self._job.left_s < -FIRST_SEEDS_OVER * self._job.plan.ask.budget_s:
             return False  # too short to be compared
@@ -269,17 +268,13 @@ class LearningVerdict:
     def _tell(self, turn: int, doing: str) -> None:
         self._job.show(Progress(f"seed {turn + 1} of at most {self._learning.seeds}: {doing}", self._job.elapsed_s))
 
-    def _is_whole(self, run: LearningRun, lane: PlannedLane) -> bool:
-        length = self._lengths.get(lane.name)
-        return run.process.lane == lane.name and length is not None and len(run.points) == length.legs + 1
-
     def _summarise(self, lane: PlannedLane) -> LaneResult:
         """Return a side as every record holds a lane."""
         mine = [run for run in self._learning.runs if run.process.lane == lane.name]
         dnf = next((run.process.dnf for run in mine if run.process.dnf), None)
         trained = [run.points[-1] for run in mine if len(run.points) > 1]
         items = next((run.process.items_per_step for run in mine if run.process.items_per_step), None)
-        step_s = [point.train_s / point.steps for point in trained]
+        steps_s = [point.train_s / point.steps for point in trained]
         return LaneResult(
             name=lane.name,
             framework=next((run.process.versions for run in mine if run.process.versions), {}),
@@ -287,9 +282,9 @@ class LearningVerdict:
             settings=lane.settings,
             status="dnf" if dnf else "ok",
             reason=dnf.reason if dnf else None,
-            step_ms=estimate([1e3 * each for each in step_s], alone=ONE_TRAINING),
+            step_ms=estimate([1e3 * step_s for step_s in steps_s], alone=ONE_TRAINING),
             lap_s=None,
-            items_per_s=estimate([items / each for each in step_s], alone=ONE_TRAINING) if items else None,
+            items_per_s=estimate([items / step_s for step_s in steps_s], alone=ONE_TRAINING) if items else None,
             first_step_ms=middle(run.first_step_ms for run in mine),
             startup_s=middle(startup_s(run.process.phases_s) for run in mine),
             peak_memory_bytes=Missing("not summed up"),

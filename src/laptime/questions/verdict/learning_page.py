@@ -26,14 +26,14 @@ def page_parts(record: Record, learning: Learning, view: View) -> PageParts:
     seeds = len(learning.pairs)
     sure = f"At most one KEEP in {2 / ERRORS:.0f} is of a change that learns no faster (p < {ERRORS / 2:g})."
     # How long each side trained from a seed
-    said = []
+    trained = []
     for lane, runs in _sides(learning).items():
         last = runs[0].points[-1] if runs[0].points else None
         if last is not None:
-            said.append(
+            trained.append(
                 f"{lane}: {last.steps:,} steps in {len(runs[0].points) - 1} legs from each of {len(runs)} seeds"
             )
-    how_long = f"{'; '.join(said)}. {record.elapsed_s:.0f} s in all." if said else ""
+    how_long = f"{'; '.join(trained)}. {record.elapsed_s:.0f} s in all." if trained else ""
     return PageParts(
         answer=[Said(f"{verdict.word}: {verdict.says}", style), *needs],  # type: ignore[arg-type]
         figures=_seed_table(record, learning.pairs, view.inner) if seeds else [],
@@ -74,14 +74,14 @@ def _seed_table(record: Record, pairs: Sequence[SeedPair], view: View) -> list[s
         Column("loss", lambda pair: f"{pair.loss:.3g}", right=True),
         Column(base, lambda pair: _seconds(pair.base_s), right=True, least=8),
         Column(candidate, lambda pair: _seconds(pair.candidate_s), right=True, least=8),
-        Column("", _factor, right=True),
+        Column(
+            "",
+            lambda pair: f"{pair.base_s / pair.candidate_s:.2f}x" if pair.base_s and pair.candidate_s else "-",
+            right=True,
+        ),
         Column("ends at", lambda pair: " and ".join(f"{end:.3g}" for end in pair.ends), right=True),
     ]
     return table_or_sentences(columns, pairs, view.width, color=view.color)
-
-
-def _factor(pair: SeedPair) -> str:
-    return f"{pair.base_s / pair.candidate_s:.2f}x" if pair.base_s and pair.candidate_s else "-"
 
 
 def _seconds(seconds: float | None) -> str:
@@ -101,19 +101,16 @@ def _curve_table(record: Record, learning: Learning, view: View) -> list[str]:
     firsts = [runs[0].points for runs in _sides(learning).values()]
     if len(firsts) < 2:
         return []
-    rows = [*zip_longest(*firsts)]
+    sides = [
+        [f"{point.train_s:.3g} s: {'not finite' if point.loss is None else f'{point.loss:.4g}'}" for point in points]
+        for points in firsts
+    ]
+    rows = [*zip_longest(*sides, fillvalue="")]
     columns = [
-        Column(name, lambda row, place=place: _point(row[place]), right=True, least=12)  # type: ignore[misc]
+        Column(name, lambda row, place=place: row[place], right=True, least=12)  # type: ignore[misc]
         for place, name in enumerate(_names(record))
     ]
     return table_or_sentences(columns, rows, view.width, color=view.color)
-
-
-def _point(point: object) -> str:
-    train_s, loss = getattr(point, "train_s", None), getattr(point, "loss", None)
-    if train_s is None:
-        return ""
-    return f"{train_s:.3g} s: {'not finite' if loss is None else f'{loss:.4g}'}"
 
 
 def figures(record: Record, learning: Learning) -> list[Figure]:

@@ -75,7 +75,7 @@ class SessionState:
         return replace(self, spent=tuple(sorted({*self.spent, number})))
 
     def with_share(self, number: int) -> SessionState:
-        return replace(self, spent=tuple(each for each in self.spent if each != number))
+        return replace(self, spent=tuple(share for share in self.spent if share != number))
 
 
 @dataclass(frozen=True, slots=True)
@@ -293,7 +293,8 @@ def verdict_fields(record: Record) -> VerdictFields:
     """Return the verdict as a program reads it (docs/verdict.schema.json)."""
     verdict, learning, session = verdict_of(record), learning_of(record), session_of(record)
     factor = verdict.factor if learning is None else None
-    ratio, ends = (None, None) if factor is None else (factor.ratio, factor.ends)
+    ratio = None if factor is None else factor.ratio
+    ends = None if factor is None else factor.ends
     low, high = ends or (None, None)
     errors = ERRORS * record.error_times
     return VerdictFields(

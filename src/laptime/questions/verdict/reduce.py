@@ -36,13 +36,13 @@ def looks(planned: int) -> tuple[int, ...]:
     rounds = [FIRST_LOOK + 1]
     while (after := ceil(rounds[-1] * LOOKS_APART)) < planned:
         rounds.append(after)
-    return tuple(each for each in rounds if each < planned)
+    return tuple(number for number in rounds if number < planned)
 
 
 def alpha_at(rounds: int, planned: int, *, final: bool, share: float = LOOK_SHARE, errors: float = ERRORS) -> float:
     """Return the error rate of a look; the last one, whenever it comes, gets what the earlier ones left."""
     early = looks(planned)
-    left = 1 - share * sum(each < rounds for each in early)
+    left = 1 - share * sum(look < rounds for look in early)
     return errors * (share if rounds in early and not final else left)
 
 
@@ -72,7 +72,13 @@ def judge_change(
     if busy and word == "UNDECIDED":
         return Decision(word, "busy", f"the figures are not reliable: {busy}", "a quieter machine", factor, again)
     says += f" The machine was busy, so the interval is {BUSY_TIMES:.0f} times as wide." if busy else ""
-    needs = _needs(factor, gain, gate=gate) if word == "UNDECIDED" else ""
+    if word != "UNDECIDED":
+        return Decision(word, cause, says, "", factor, again)
+    # What would decide: as many rounds as make the interval so narrow that a bound is out of it
+    off = log(factor.ratio)
+    bound = -log(1 + gain) if gate else log(1 + gain)
+    more = max((_half(factor) / max(abs(off), abs(off - bound))) ** 2, MORE_AT_LEAST)
+    needs = f"about {more:.1f} times the budget, or a quieter machine"
     return Decision(word, cause, says, needs, factor, again)
 
 
@@ -122,15 +128,6 @@ def _judge_gate(factor: Factor, gain: float) -> tuple[Word, Cause, str]:
     if low > 1 / (1 + gain):
         return "KEEP", "not slower", f"it is not slower by {percent(gain)}: {_times(factor)} as fast."
     return "UNDECIDED", "wide", f"it is {_times(factor)} as fast, which may be slower by {percent(gain)} or not at all."
-
-
-def _needs(factor: Factor, gain: float, *, gate: bool) -> str:
-    """Return what would decide: as many rounds as make the interval so narrow that a bound is out of it."""
-    off = log(factor.ratio)
-    bounds = (0.0, -log(1 + gain)) if gate else (0.0, log(1 + gain))
-    wanted = max(abs(off - bound) for bound in bounds)
-    times = max((_half(factor) / wanted) ** 2, MORE_AT_LEAST)
-    return f"about {times:.1f} times the budget, or a quieter machine"
 
 
 def _ends(factor: Factor) -> tuple[float, float]:

@@ -86,16 +86,7 @@ class SessionRace(VerdictRace):
         is_final = super()._run_rounds(prestarter)
         if self._decided(final=is_final).cause != "unconfirmed" or not self._has_room(self._job.plan.pace.heats_min, 0):
             return is_final
-        self._begin_fresh()
-        is_final = super()._run_rounds(prestarter)
-        if self._decided(final=is_final).word == "KEEP":
-            self._part = replace(self._part, is_spent=False)
-            with contextlib.suppress(StoreError):  # what does not come back stays spent, which is safe
-                self._update(lambda state: state.with_share(self._share))
-        return is_final
-
-    def _begin_fresh(self) -> None:
-        """Spend a share, and let only the rounds from now on decide."""
+        # Spend a share, and let only the rounds from now on decide
         chosen, _ = self._split(self._compare(self._rounds.results(), final=self._is_final))
 
         def spend(state: SessionState) -> SessionState:
@@ -104,11 +95,19 @@ class SessionRace(VerdictRace):
 
         self._update(spend)
         self._part = replace(self._part, chosen=chosen, is_spent=True)
-        self._choosing, self._first_fresh = self._rounds.rounds, self._rounds.next_number()
+        self._choosing = self._rounds.rounds
+        self._first_fresh = self._rounds.next_number()
         self._is_final = True  # if it is interrupted
+        is_final = super()._run_rounds(prestarter)
+        if self._decided(final=is_final).word == "KEEP":
+            self._part = replace(self._part, is_spent=False)
+            with contextlib.suppress(StoreError):  # what does not come back stays spent, which is safe
+                self._update(lambda state: state.with_share(self._share))
+        return is_final
 
     def _take(self, share: int) -> None:
-        self._share, self._part = share, replace(self._part, error=share_of_error(share))
+        self._share = share
+        self._part = replace(self._part, error=share_of_error(share))
 
     def _update(self, change: Callable[[SessionState], SessionState]) -> SessionState:
         update = self._job.services.update_session
@@ -159,17 +158,16 @@ class SessionRace(VerdictRace):
         return rounds * self._next_round_s <= left_s
 
     def _compare(self, lanes: tuple[LaneResult, ...], *, final: bool) -> tuple[Comparison, ...]:
-        return super()._compare(tuple(map(self._of_this_stage, lanes)), final=final)
-
-    def _of_this_stage(self, lane: LaneResult) -> LaneResult:
         first = self._first_fresh
-        if first is None:
-            return lane
-        return replace(lane, heats=tuple(heat for heat in lane.heats if heat.heat.round >= first))
+        if first is not None:  # the heats of this stage alone
+            lanes = tuple(
+                replace(lane, heats=tuple(heat for heat in lane.heats if heat.heat.round >= first)) for lane in lanes
+            )
+        return super()._compare(lanes, final=final)
 
     def _judge(self, lanes: tuple[LaneResult, ...], compared: tuple[Comparison, ...]) -> Decision:
         return confirm_change(super()._judge(lanes, compared), self._part)
 
     def _describe(self) -> Progress:
-        said = super()._describe()
-        return said if self._first_fresh is None else replace(said, doing=f"confirms a KEEP, {said.doing}")
+        progress = super()._describe()
+        return progress if self._first_fresh is None else replace(progress, doing=f"confirms a KEEP, {progress.doing}")

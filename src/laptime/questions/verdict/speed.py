@@ -78,20 +78,17 @@ def pair_of(base: str, candidate: str) -> tuple[str, str]:
     if not any(ends.values()):
         says = f"{base} and {candidate} name two commits and no training"
         raise UsageError(says, f"laptime verdict {base}:train.py:training {candidate}")
-    base, candidate = (
-        word if ends[word] else f"{word}:{_file_of(ends[other])}"
-        for word, other in ((base, candidate), (candidate, base))
-    )
+    sides = []
+    for word, other in ((base, candidate), (candidate, base)):
+        # The file and function of the other training, as they are here
+        place = ends[other].removeprefix(PATCH).partition(":")[2] if ends[other].startswith(PATCH) else ends[other]
+        sides.append(word if ends[word] else f"{word}:{place}")
+    base, candidate = sides
     for word in (base, candidate):
         if not names_a_file(word):
             says = f"'{word}' is no training of your own, and a verdict is on a change of one"
             raise UsageError(says, "name a script or a function: train.py, git:main:file.py:function or change.patch")
     return base, candidate
-
-
-def _file_of(word: str) -> str:
-    """Return the file and function of a training, as they are here."""
-    return word.removeprefix(PATCH).partition(":")[2] if word.startswith(PATCH) else word
 
 
 def prepare_verdict(ask: Ask, machine: Machine) -> Prepared:
@@ -125,16 +122,12 @@ def prepare_pair_of(ask: Ask, machine: Machine, twin: str | None = None) -> Prep
     base, candidate = pair_of(ask.what, candidates[0])
     ask = replace(ask, what=base, others=(candidate,))
     # Most scripts write a log or a checkpoint next to themselves, and hardly a function does.
-    launcher = ConfinedLauncher(_folders_of(base, candidate) if are_scripts(ask) else ())
     if are_scripts(ask):
-        return prepare_scripts(ask, machine, twin, launcher)
+        folders = [Path(word).resolve().parent for word in (base, candidate) if Path(word).is_file()]
+        return prepare_scripts(ask, machine, twin, ConfinedLauncher((Path.cwd(), *folders)))
+    launcher = ConfinedLauncher(())
     with names_the_candidate(find_subjects((base, candidate))[1][0].name):
         return prepare_pair(ask, machine, twin, launcher)
-
-
-def _folders_of(*words: str) -> tuple[Path, ...]:
-    """Return the folders of scripts, and the one that they are started in."""
-    return (Path.cwd(), *(Path(word).resolve().parent for word in words if Path(word).is_file()))
 
 
 @contextmanager
@@ -211,7 +204,8 @@ class VerdictRace(Race):
 
     def _describe_others(self, lanes: tuple[LaneResult, ...]) -> tuple[OtherTraining, ...]:
         """Return the candidate, and a gate's twin, as a race describes them; scripts are compared by what was seen."""
-        others, plan = super()._describe_others(lanes), self._job.plan
+        others = super()._describe_others(lanes)
+        plan = self._job.plan
         if not plan.subject.command:
             return others
         base = self._lane_of(lanes, plan.subject)
@@ -234,7 +228,7 @@ class VerdictRace(Race):
     def _is_settled(self) -> bool:
         """Whether the rounds so far decide, at the part of the errors that this look spends."""
         replayed = self._find_replayed()
-        if self._job.code_changes or any(isinstance(each, OtherWork) for each in (self._find_difference(), replayed)):
+        if self._job.code_changes or any(isinstance(work, OtherWork) for work in (self._find_difference(), replayed)):
             return True  # and no round changes that
         if isinstance(replayed, Missing):
             return False  # one more replay may tell
@@ -270,7 +264,8 @@ class VerdictRace(Race):
         One that gains more than all that had a turn taken again has one, too: a candidate that did less in some of its
         processes alone would gain by these.
         """
-        is_most, self._replayed_gain = gain > self._replayed_gain, max(gain, self._replayed_gain)
+        is_most = gain > self._replayed_gain
+        self._replayed_gain = max(gain, self._replayed_gain)
         if is_most or self._has_open_replay or self._rounds.rounds in {0, self._surely}:
             return True
         return super()._wants_replay(gain) and random.SystemRandom().random() < REPLAYED_ROUNDS
@@ -300,7 +295,10 @@ class VerdictRace(Race):
         # A script's turns hold what is no iteration, such as its validations: they are no time that it hides.
         is_script = bool(plan.subject.command)
         trick = None if is_script else find_replaced(result.heat.changed for result in candidate.heats)
-        failed = [(lane.training or lane.name, _why_failed(lane)) for lane in (base, candidate)]
+        failed = [
+            (lane.training or lane.name, None if lane.status == "ok" else lane.reason or "it has no result")
+            for lane in (base, candidate)
+        ]
         if trick is None and not is_script and not any(why for _, why in failed):
             trick = find_hidden_time(candidate, base)
         decided = self._judge_factor(lanes, compared)
@@ -317,10 +315,12 @@ class VerdictRace(Race):
         if self._job.plan.subject.command:
             return compare_scripts(candidate, base)
         # What the trainings are, before anything was timed
-        other, replayed = self._find_difference(), self._find_replayed()
+        other = self._find_difference()
+        replayed = self._find_replayed()
         if replayed is None and self._differs_in_rates_alone(other, candidate):
             other = None
-        items, base_items = candidate.items_per_step, base.items_per_step
+        items = candidate.items_per_step
+        base_items = base.items_per_step
         if items is not None and base_items is not None and items != base_items:
             says = f"its batches have {items:,} items, and those of the base {base_items:,}"
             return OtherWork("other batch size", says)
@@ -366,7 +366,3 @@ class VerdictRace(Race):
             for name in others
         ]
         return found[0], found[1] if len(found) > 1 else None
-
-
-def _why_failed(lane: LaneResult) -> str | None:
-    return None if lane.status == "ok" else lane.reason or "it has no result"

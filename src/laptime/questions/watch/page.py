@@ -29,8 +29,6 @@ from laptime.model.quantities import Estimate, Missing, count, number, percent, 
 from laptime.model.record import NOT_RELIABLE, Finding, PredictedGain, Progress, Record
 from laptime.model.script import (
     ITERATION_PARTS,
-    Gap,
-    LoopLevels,
     LoopWindow,
     Phases,
     ScriptProcess,
@@ -53,7 +51,8 @@ COUNTED_AS_ONE_CALL = {"steps", "Keras batches"}  # forward, backward and the op
 LEAST_SHARE = 1e-6  # of what is left: less is rounding
 OFTEN_ABSENT = {"copy_s", "no_grad_s"}
 LINES_SHOWN = 4  # of each part
-LONGEST_SHOWN, LINE_TAKES_MUCH = 3, 0.3  # lines of an iteration, the longest of which takes so much of it
+LONGEST_SHOWN = 3  # lines of an iteration,
+LINE_TAKES_MUCH = 0.3  # the longest of which takes so much of it
 PART_WORDS: dict[SpanPart, str] = {
     "data": "waiting for data",
     "copy": "copying to the card",
@@ -80,7 +79,6 @@ def page_parts(record: Record, view: View) -> PageParts:
     """Return what the page of a watched command says."""
     answer = watch_of(record)
     loops = [(process, process.loop) for process in answer.processes if isinstance(process.loop, TrainingLoop)]
-    said = _answer(record, answer, loops)
     figures = phase_rows(loops[0][1], view.inner) if loops else []
     words = f"{as_command(answer.command)} ran for" if answer.command else "The block took"
     words += f" {duration(answer.wall_s) if answer.command else lap(answer.wall_s)}"
@@ -89,15 +87,23 @@ def page_parts(record: Record, view: View) -> PageParts:
         words += f", used {usage.processor_percent:.0f} % of the processor"
     if usage is not None and not isinstance(usage.memory_most_bytes, Missing):
         words += f" and up to {size(usage.memory_most_bytes)}"
-    done = clean(f"{words}.")
+    further = []
+    if answer.skew is not None:
+        owns = zip(answer.skew.ranks, answer.skew.own_ms, strict=False)
+        own = ", ".join(f"rank {rank} {step(own_ms)}" for rank, own_ms in owns)
+        further.append(f"Without the backward pass, in which ranks wait for each other: {own}.")
+    if answer.others:
+        processes = f"{answer.others} further Python process{'es' * (answer.others != 1)} reported"
+        further.append(f"{processes}; no training was seen in {'it' if answer.others == 1 else 'them'}.")
     return PageParts(
-        answer=said,
+        answer=_answer(record, answer, loops),
         figures=figures,
         notes=_notes(record, answer, loops),
-        done=done,
+        done=clean(f"{words}."),
         details=[
             header(record, view.width, color=view.color),
-            *_details(answer, loops, view),
+            *(_process_lines(process, loop, view) for process, loop in loops),
+            *(wrap(sentence, view.width, "  ") for sentence in further),
             [
                 line
                 for finding in record.findings
@@ -124,15 +130,13 @@ def _answer(record: Record, answer: WatchAnswer, loops: Sequence[tuple[ScriptPro
     if not isinstance(loop.step_ms, Estimate):
         return [Said(f"{name} had {_iterations(loop)}, too few for a figure.")]
     rate = "" if isinstance(loop.items_per_s, Missing) else f", {number(loop.items_per_s)} items/s"
-    said = Said(f"{name} takes {step(loop.step_ms.median)} {spread(loop.step_ms)} per iteration{rate}.")
-    changes = [Said(_level_words(loop, loop.levels))] if loop.levels is not None else []
-    return [*footnotes.distrust(record), said, *changes, *(Said(finding.says) for finding in _judged(record)[:1])]
-
-
-def _level_words(loop: TrainingLoop, levels: LoopLevels) -> str:
-    """Say that this is a mean of different times."""
-    last = f"in the last {levels.last_iterations:,} of {loop.iterations:,}"
-    return f"Iterations took {step(levels.first_ms)} at first, and {step(levels.last_ms)} {last}."
+    takes = Said(f"{name} takes {step(loop.step_ms.median)} {spread(loop.step_ms)} per iteration{rate}.")
+    changes = []
+    levels = loop.levels
+    if levels is not None:  # then it is a mean of different times
+        last = f"in the last {levels.last_iterations:,} of {loop.iterations:,}"
+        changes = [Said(f"Iterations took {step(levels.first_ms)} at first, and {step(levels.last_ms)} {last}.")]
+    return [*footnotes.distrust(record), takes, *changes, *(Said(finding.says) for finding in _judged(record)[:1])]
 
 
 def glance_of(record: Record, loops: Sequence[tuple[ScriptProcess, TrainingLoop]]) -> Glance | None:
@@ -141,12 +145,12 @@ def glance_of(record: Record, loops: Sequence[tuple[ScriptProcess, TrainingLoop]
     if loop is None or not isinstance(loop.step_ms, Estimate):
         return None
     judged = _judged(record)
-    said = judged[0].says if judged else f"{clean(record.workload.name)} was watched; nothing conspicuous was seen."
+    sentence = judged[0].says if judged else f"{clean(record.workload.name)} was watched; nothing conspicuous was seen."
     facts = [GlanceFact(_iterations(loop), f"in {duration(watch_of(record).wall_s)}")]
     if not isinstance(loop.items_per_s, Missing):
         facts.append(GlanceFact(f"{number(loop.items_per_s)} items/s", "on average"))
     facts += [GlanceFact("What to do", judged[0].advice)] if judged and judged[0].advice else []
-    return Glance(step(loop.step_ms.median), f"{spread(loop.step_ms)} per iteration", said, tuple(facts))
+    return Glance(step(loop.step_ms.median), f"{spread(loop.step_ms)} per iteration", sentence, tuple(facts))
 
 
 def _judged(record: Record) -> list[Finding]:
@@ -172,19 +176,25 @@ def phase_rows(loop: TrainingLoop, view: View) -> list[str]:
 
 def _notes(record: Record, answer: WatchAnswer, loops: Sequence[tuple[ScriptProcess, TrainingLoop]]) -> list[str]:
     judged = _judged(record)
-    said = [(finding.advice, _gain_words(finding.gain)) for finding in judged]
-    advice = [" ".join(filter(None, each)) + _place_of(record, found) for each, found in zip(said, judged, strict=True)]
+    advice = [
+        " ".join(filter(None, (finding.advice, _gain_words(finding.gain)))) + _place_of(record, finding)
+        for finding in judged
+    ]
     notes = [*advice[:1], *(_count_words(loop) for _, loop in loops[:1])]
-    if not any(finding.gain for finding in judged):
-        notes += [_longest_lines(process, loop) for process, loop in loops[:1]]
-    notes += [f"{each.says} {then}" for each, then in zip(judged[1:], advice[1:], strict=True)]
+    if loops and not any(finding.gain for finding in judged):
+        # The lines of the user's own code that take most of an iteration, where no finding says what does
+        longest = longest_lines(loops[0][0].lines, loops[0][1].steady)[:LONGEST_SHOWN]
+        if longest and longest[0][1] >= LINE_TAKES_MUCH:
+            lines = ", ".join(f"{where} ({percent(share)})" for where, share in longest)
+            notes.append(f"Of an iteration, most is in {lines}.")
+    notes += [f"{finding.says} {then}" for finding, then in zip(judged[1:], advice[1:], strict=True)]
     notes += [f"Some iterations take far longer: half of them take {step(ms)} or less." for ms in _usual_ms(loops)]
     notes += [_trainings_words(loop) for _, loop in loops[:1]]
     notes += [f"The count may be wrong: {loop.unsure}." for _, loop in loops if loop.unsure]
     notes += [
         f"laptime's hook '{hook}' failed and was switched off ({why})."
-        for each, _ in loops
-        for hook, why in each.failed.items()
+        for process, _ in loops
+        for hook, why in process.failed.items()
     ]
     notes += [_gap_words(loop) for _, loop in loops[:1]]
     if len(loops) > 1:
@@ -208,7 +218,7 @@ def _place_of(record: Record, finding: Finding) -> str:
     """Return what changes the code, where the place is known."""
     if finding.change is None:
         return "" if finding.unchanged is None else f" No change of code is offered: {finding.unchanged}."
-    place = [each for each in record.findings if each.change is not None].index(finding)
+    place = [other for other in record.findings if other.change is not None].index(finding)
     return f" {footnotes.apply_words(record, finding.change, place)}"
 
 
@@ -272,21 +282,6 @@ def often_words(count: int) -> str:
     return "once" if count == 1 else f"{count:,} times"
 
 
-def _details(answer: WatchAnswer, loops: Sequence[tuple[ScriptProcess, TrainingLoop]], view: View) -> list[list[str]]:
-    sections = [_process_lines(process, loop, view) for process, loop in loops]
-    if answer.skew is not None:
-        own = ", ".join(
-            f"rank {rank} {step(own)}" for rank, own in zip(answer.skew.ranks, answer.skew.own_ms, strict=False)
-        )
-        sections.append(
-            wrap(f"Without the backward pass, in which ranks wait for each other: {own}.", view.width, "  ")
-        )
-    if answer.others:
-        words = f"{answer.others} further Python process{'es' * (answer.others != 1)} reported; no training was seen in"
-        sections.append(wrap(f"{words} {'it' if answer.others == 1 else 'them'}.", view.width, "  "))
-    return sections
-
-
 def _process_lines(process: ScriptProcess, loop: TrainingLoop, view: View) -> list[str]:
     rank = "" if process.rank is None else f", rank {process.rank} of {process.world}"
     versions = ", ".join(f"{name} {version}" for name, version in process.versions.items())
@@ -294,10 +289,8 @@ def _process_lines(process: ScriptProcess, loop: TrainingLoop, view: View) -> li
         f"process {process.pid}{rank}: Python {process.python}, {versions}", view.width, "strong", color=view.color
     )
     lines += ["  " + line for line in phase_rows(loop, view.inner)]
-    last = max(1, len(loop.windows) - 1)
-    steady_words = (
-        f"Counted by {loop.counted}; {loop.steady_kind}: figures are of windows {loop.steady_from + 1} to {last}."
-    )
+    windows = f"windows {loop.steady_from + 1} to {max(1, len(loop.windows) - 1)}"
+    steady_words = f"Counted by {loop.counted}; {loop.steady_kind}: figures are of {windows}."
     # Which lines take most of each part of an iteration, and which read values of tensors
     found = []
     for part in dict.fromkeys(line.part for line in process.lines):
@@ -309,50 +302,35 @@ def _process_lines(process: ScriptProcess, loop: TrainingLoop, view: View) -> li
         loss_words = "Its losses were not seen."
     else:
         loss_words = f"Loss: {loop.losses[0][1]:.4g} at first, {loop.losses[-1][1]:.4g} at last."
+    optimizer_words = []
+    for optimizer in process.optimizers:
+        places = ", ".join(f"{parameters:,} on {device}" for device, parameters in optimizer.parameters.items())
+        optimizer_words.append(f"{optimizer.name}: parameters {places} ({', '.join(optimizer.dtypes)}).")
+    memory_words = ""
+    if process.memory is not None:
+        first = size(process.memory.first_bytes)
+        last = size(process.memory.last_bytes)
+        memory_words = f"Memory: {first} behind the first third of the iterations, {last} at the end."
     sentences = [
         _count_words(loop),
         steady_words,
         _trainings_words(loop),
         _gap_words(loop, with_timed=True),
-        *(_optimizer_words(optimizer.name, optimizer.parameters, optimizer.dtypes) for optimizer in process.optimizers),
+        *optimizer_words,
         *dict.fromkeys(map(_loader_words, process.loaders)),  # Keras makes a loader of its own for each call
         loss_words,
         *line_words,
-        _memory_words(process),
+        memory_words,
     ]
     for sentence in filter(None, sentences):
         lines += wrap(clean(sentence), view.width, "  ")
     return lines
 
 
-def _longest_lines(process: ScriptProcess, loop: TrainingLoop) -> str:
-    """Return the lines of the user's own code that take most of an iteration, where no finding says what does."""
-    longest = longest_lines(process.lines, loop.steady)[:LONGEST_SHOWN]
-    if not longest or longest[0][1] < LINE_TAKES_MUCH:
-        return ""
-    return f"Of an iteration, most is in {', '.join(f'{where} ({percent(share)})' for where, share in longest)}."
-
-
-def _memory_words(process: ScriptProcess) -> str:
-    memory = process.memory
-    if memory is None:
-        return ""
-    words = f"Memory: {size(memory.first_bytes)} behind the first third of the iterations, {size(memory.last_bytes)}"
-    return f"{words} at the end."
-
-
-def _optimizer_words(name: str, parameters: dict[str, int], dtypes: Sequence[str]) -> str:
-    places = ", ".join(f"{count:,} on {device}" for device, count in parameters.items())
-    return f"{name}: parameters {places} ({', '.join(dtypes)})."
-
-
 def _loader_words(loader: SeenLoader) -> str:
-    batch, batches, workers = map(_or_unknown, (loader.batch, loader.batches, loader.workers))
+    counts = (loader.batch, loader.batches, loader.workers)
+    batch, batches, workers = ("?" if value is None else f"{value:,}" for value in counts)
     return f"{loader.kind}: batch {batch}, {batches} batches, {workers} workers."
-
-
-def _or_unknown(value: int | None) -> str:
-    return "?" if value is None else f"{value:,}"
 
 
 # The figures of a watched script: the parts of an iteration, iterations over time, gaps, losses, readings.
@@ -364,18 +342,28 @@ def figures(record: Record) -> list[Figure]:
     """Return all figures of a watched command."""
     processes = watch_of(record).processes
     loops = [(_name(process, processes), process.loop) for process in processes if process.loop is not None]
+    shares = tuple((name, parts) for name, loop in loops if (parts := _shares(loop)))
+    says = "Without the start, with 95 % intervals. What was not seen is in the part around it."
+    stack = [Figure("Where the time of an iteration goes", Stack(shares), says)] if shares else []
     known = [(name, loop) for name, loop in loops if loop.losses]
-    if not known:
-        losses = []
-    else:
+    losses = []
+    if known:
         start_ns = min(loop.windows[0].start_ns for _, loop in known)
         curves = tuple(
             Curve(name, tuple(((at - start_ns) / 1e9, loss) for at, loss in loop.losses)) for name, loop in known
         )
         losses = [Figure("Loss", Plane(Axis("seconds"), Axis("loss"), curves), "As the script computed it.")]
-    bars = tuple(_gap_bar(name if len(loops) > 1 else "", gap) for name, loop in loops for gap in loop.gaps)
+    bars = tuple(
+        Bar(
+            f"{name}: {GAP_WORDS[gap.kind]}" if len(loops) > 1 else GAP_WORDS[gap.kind],
+            gap.seconds,
+            words=f"{lap(gap.seconds)}, {often_words(gap.times)}",
+        )
+        for name, loop in loops
+        for gap in loop.gaps
+    )
     gaps = [Figure("Between iterations", Bars("s", bars))] if bars else []
-    drawn = [*_parts(loops), *_in_time(loops), *_over_time(loops), *losses, *gaps]
+    drawn = [*stack, *_in_time(loops), *_over_time(loops), *losses, *gaps]
     return [*drawn, *folded(*reading_figures(record), *fact_figures(record))]
 
 
@@ -383,12 +371,6 @@ def _name(process: ScriptProcess, all_: Sequence[ScriptProcess]) -> str:
     if process.rank is not None:
         return f"rank {process.rank}"
     return "iterations" if len(all_) == 1 else f"process {process.pid}"
-
-
-def _parts(loops: Loops) -> list[Figure]:
-    rows = tuple((name, parts) for name, loop in loops if (parts := _shares(loop)))
-    says = "Without the start, with 95 % intervals. What was not seen is in the part around it."
-    return [Figure("Where the time of an iteration goes", Stack(rows), says)] if rows else []
 
 
 REST_FIELD = "unattributed_s"
@@ -403,27 +385,28 @@ def _shares(loop: TrainingLoop) -> tuple[Part, ...]:
     windows = (loop.windows[1:] or loop.windows)[loop.steady_from :]
     size = max(1, len(windows) // AGE_BLOCKS)
     blocks = [windows[first : first + size] for first in range(0, len(windows) - size + 1, size)]
-    seen: dict[str, float] = {}
+    known: dict[str, float] = {}
     for _, field in ITERATION_PARTS:
         part: float | Missing = getattr(loop.steady, field)
         if not isinstance(part, Missing) and part > 0 and wall_s and field != REST_FIELD:
-            seen[field] = part / wall_s
+            known[field] = part / wall_s
     found = []
-    for field, share in (*seen.items(), (REST_FIELD, 1 - sum(seen.values()))):
-        low, high = None, None
+    for field, share in (*known.items(), (REST_FIELD, 1 - sum(known.values()))):
+        low = high = None
         if len(windows) >= FEWEST_STEADY:
-            shares = [_share_of(block, field, [*seen]) for block in blocks]
+            shares = [_share_of(block, field, [*known]) for block in blocks]
             _, least, most = mean_interval(shares, ALPHA)
-            low, high = min(max(least, 0.0), share), max(min(most, 1.0), share)
-        if seen and share > LEAST_SHARE:
+            low = min(max(least, 0.0), share)
+            high = max(min(most, 1.0), share)
+        if known and share > LEAST_SHARE:
             found.append(Part(_part_words(loop, field), share, low, high))
     return tuple(found)
 
 
-def _share_of(windows: Sequence[LoopWindow], field: str, seen: Sequence[str]) -> float:
-    """Return the share of a part in the time of some windows; the rest is what is left by those that were seen."""
+def _share_of(windows: Sequence[LoopWindow], field: str, known: Sequence[str]) -> float:
+    """Return the share of a part in the time of some windows; the rest is what is left by those that are known."""
     if field == REST_FIELD:
-        return 1 - sum(_share_of(windows, each, seen) for each in seen)
+        return 1 - sum(_share_of(windows, part, known) for part in known)
     wall_ns = max(sum(window.wall_ns for window in windows), 1)
     return sum(int(getattr(window, PARTS_OF[field])) for window in windows) / wall_ns
 
@@ -464,13 +447,13 @@ def _in_time(loops: Loops) -> list[Figure]:
             spans = tuple(ShownSpan(span.start_ns / 1e6, span.end_ns / 1e6) for span in one.spans if span.part == kind)
             if spans:
                 took_ms = sum(span.end - span.start for span in spans)
-                said = f"{step(took_ms)}, {percent(took_ms * 1e6 / one.wall_ns)}"
+                took = f"{step(took_ms)}, {percent(took_ms * 1e6 / one.wall_ns)}"
                 label = _part_words(loop, field)
-                rows.append(GanttRow(words, spans, parts.index(label) if label in parts else len(parts), said))
+                rows.append(GanttRow(words, spans, parts.index(label) if label in parts else len(parts), took))
         of = "" if len(loops) == 1 else f" of {name}"
-        usual = (
-            "" if loop.step_ms is None else f"; the mean of all is {step(loop.step_ms.median)} {spread(loop.step_ms)}"
-        )
+        usual = ""
+        if loop.step_ms is not None:
+            usual = f"; the mean of all is {step(loop.step_ms.median)} {spread(loop.step_ms)}"
         says = (
             f"Iteration {one.number:,}{of} took {step(one.wall_ns / 1e6)}, the middle one of {one.of:,} that were kept"
             f"{usual.rstrip()}. What is further right waited for what is left of it."
@@ -484,23 +467,17 @@ def _over_time(loops: Loops) -> list[Figure]:
     if not loops:
         return []
     start_ns = min(loop.windows[0].start_ns for _, loop in loops)
-    curves = tuple(Curve(name, tuple(_point(window, start_ns) for window in loop.windows)) for name, loop in loops)
+    curves = []
+    for name, loop in loops:
+        middles_s = [((window.start_ns + window.end_ns) / 2 - start_ns) / 1e9 for window in loop.windows]
+        steps_ms = [window.wall_ns / window.iterations / 1e6 for window in loop.windows]
+        curves.append(Curve(name, tuple(zip(middles_s, steps_ms, strict=True))))
     first = loops[0][1]
     steady = first.windows[min(first.steady_from + 1, len(first.windows) - 1)]
     bands = (Band(0.0, (steady.start_ns - start_ns) / 1e9, "warm-up", "left out of the figure"),)
     says = "Each point is the mean of a window of iterations; windows grow as a training gets longer."
-    plane = Plane(Axis("seconds"), Axis("ms per iteration", is_log=True), curves, bands)
+    plane = Plane(Axis("seconds"), Axis("ms per iteration", is_log=True), tuple(curves), bands)
     return [Figure("Iterations over time", plane, says)]
-
-
-def _point(window: LoopWindow, start_ns: int) -> tuple[float, float]:
-    middle_ns = (window.start_ns + window.end_ns) / 2 - start_ns
-    return middle_ns / 1e9, window.wall_ns / window.iterations / 1e6
-
-
-def _gap_bar(name: str, gap: Gap) -> Bar:
-    label = f"{name}: {GAP_WORDS[gap.kind]}" if name else GAP_WORDS[gap.kind]
-    return Bar(label, gap.seconds, words=f"{lap(gap.seconds)}, {often_words(gap.times)}")
 
 
 def summary(record: Record) -> list[str]:

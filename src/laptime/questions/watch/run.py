@@ -84,7 +84,12 @@ def prepare_watch(ask: Ask, machine: Machine) -> PreparedWatch:
         return run_command(ask.command, watched_environment(address), began)
 
     kept = mask_secrets(ask.command)
-    return PreparedWatch(_plan(replace(ask, what=kept[0], command=kept), _subject(kept)), machine, None, follow)
+    # It is called as its script or its module, else as its program
+    script = next((word for word in kept if word.endswith(".py")), None)
+    module = kept[kept.index("-m") + 1] if "-m" in kept[:-1] else None
+    name = Path(script).name if script else module or Path(kept[0]).name
+    subject = _named(name, shlex.join(kept), script)
+    return PreparedWatch(_plan(replace(ask, what=kept[0], command=kept), subject), machine, None, follow)
 
 
 def prepare_block(ask: Ask, machine: Machine, block: Block) -> PreparedBlock:
@@ -97,13 +102,6 @@ def prepare_block(ask: Ask, machine: Machine, block: Block) -> PreparedBlock:
 def _plan(ask: Ask, subject: Subject) -> Plan:
     pace = Pace(heats_min=1, heats_max=1, adaptive=False, measure_s=0.0, window_s=0.0)
     return Plan(ask, subject, (), ProofPlan(), pace)
-
-
-def _subject(command: Sequence[str]) -> Subject:
-    script = next((word for word in command if word.endswith(".py")), None)
-    module = command[command.index("-m") + 1] if "-m" in command[:-1] else None
-    name = Path(script).name if script else module or Path(command[0]).name
-    return _named(name, shlex.join(command), script)
 
 
 def _named(name: str, title: str, file: str | None) -> Subject:
@@ -120,8 +118,8 @@ class Visitors:
 
     def reader_of(self, hello: Mapping[str, Any]) -> ProcessReader:
         """Return the reader of the program that greets; it greets again when its training begins."""
-        said = read_hello(hello)
-        name = said.pid, said.began_ns
+        greeting = read_hello(hello)
+        name = greeting.pid, greeting.began_ns
         if name not in self.readers:
             self.readers[name] = ProcessReader(hello)
         return self.readers[name]
@@ -175,28 +173,46 @@ class Watch:
                 over.set()
                 self._timeline = None if sampler is None else sampler.end()
         self._problem = listener.problem
-        self._left = _count_left(self._visitors.pids - {os.getpid()})
+        # Helpers such as multiprocessing's end a moment after the process that they served
+        deadline = time.monotonic() + BLOCK_LEAVES_S
+        pids = self._visitors.pids - {os.getpid()}
+        while (left := sum(map(_runs, pids))) and time.monotonic() < deadline:
+            time.sleep(BLOCK_LEAVES_S / 25)
+        self._left = left
 
     def reduce(self, status: RecordStatus) -> Outcome:
         """Describe the processes; while the command runs, there is nothing to describe."""
         if status == "running" or not self._ended_s:
             return Outcome((), WatchAnswer(self._job.plan.ask.command, None, 0.0))
         readers = [*self._visitors.readers.values()]
-        seen = [_with_workers(reader, readers) for reader in readers if not reader.hello.loads]
-        trained = tuple(sorted((process for process in seen if isinstance(process.loop, TrainingLoop)), key=_order))
+        processes = [_with_workers(reader, readers) for reader in readers if not reader.hello.loads]
+        trained = tuple(
+            sorted(
+                (process for process in processes if isinstance(process.loop, TrainingLoop)),
+                key=lambda process: (process.rank if process.rank is not None else 1 << 30, process.pid),
+            )
+        )
+        usage: Usage | None = None
+        unreliable: tuple[Finding, ...] = ()
+        if self._timeline is not None:
+            span = Span(self._began_s, self._ended_s)
+            pairs = [(self._timeline, span)]
+            _, power = power_of(pairs, PROCESSOR)
+            energy = make_energy("the processor", power, self._ended_s - self._began_s, None)
+            usage = describe_usage(pairs, PROCESSOR, self._job.cores, energy)
+            unreliable = judge_run(self._timeline, span, self._job.plan.subject.name, self._job.cores)
         answer = WatchAnswer(
             command=self._job.plan.ask.command,
             exit_code=self._code,
             wall_s=self._ended_s - self._began_s,
             processes=trained,
-            others=len(seen) - len(trained),
-            unseen=None if trained else self._why_unseen(seen),
+            others=len(processes) - len(trained),
+            unseen=None if trained else self._why_unseen(processes),
             skew=compare_ranks(trained),
             left_running=self._left,
-            usage=self._usage(),
+            usage=usage,
             timeline=self._timeline,
         )
-        unreliable = self._find_unreliable()
         has_denormals = any(process.census is not None and process.census.costs for process in trained)
         found = script_findings(
             answer,
@@ -212,46 +228,24 @@ class Watch:
         while not over.wait(LIVE_S):
             count = self._visitors.iterations
             passed = time.monotonic() - self._began_s
-            said = f"{self._job.plan.subject.name}: {count:,} iterations in {passed:.0f} s"
-            self._job.show(Progress(said, passed))
+            doing = f"{self._job.plan.subject.name}: {count:,} iterations in {passed:.0f} s"
+            self._job.show(Progress(doing, passed))
 
-    def _find_unreliable(self) -> tuple[Finding, ...]:
-        if self._timeline is None:
-            return ()
-        span = Span(self._began_s, self._ended_s)
-        return judge_run(self._timeline, span, self._job.plan.subject.name, self._job.cores)
-
-    def _usage(self) -> Usage | None:
-        if self._timeline is None:
-            return None
-        pairs = [(self._timeline, Span(self._began_s, self._ended_s))]
-        _, power = power_of(pairs, PROCESSOR)
-        energy = make_energy("the processor", power, self._ended_s - self._began_s, None)
-        return describe_usage(pairs, PROCESSOR, self._job.cores, energy)
-
-    def _why_unseen(self, seen: Sequence[ScriptProcess]) -> Missing:
+    def _why_unseen(self, processes: Sequence[ScriptProcess]) -> Missing:
         if self._problem is not None:
             return Missing(f"laptime's listener failed: {self._problem}")
-        if not seen:
+        if not processes:
             if self._block is not None:
                 return Missing("the agent of laptime could not report within this process")
             return Missing(why_no_greeting(self._job.plan.ask.command))
-        failed = {f"{hook}: {error}" for process in seen for hook, error in process.failed.items()}
+        failed = {f"{hook}: {error}" for process in processes for hook, error in process.failed.items()}
         if failed:
             return Missing(f"laptime's hooks failed ({'; '.join(sorted(failed))})")
-        known = sorted({name for process in seen for name in process.versions})
+        known = sorted({name for process in processes for name in process.versions})
         if self._block is not None and known != ["jax"]:
             return Missing(f"no training with {' or '.join(known) or 'PyTorch or Keras'} was seen in the block")
         also = "" if known else "; a Python that is started with a PYTHONPATH of its own does not report"
         return Missing(why_unseen(known) + also)
-
-
-def _count_left(pids: set[int]) -> int:
-    """Count those that still run. Helpers such as multiprocessing's end a moment after the process that they served."""
-    deadline = time.monotonic() + BLOCK_LEAVES_S
-    while (left := sum(map(_runs, pids))) and time.monotonic() < deadline:
-        time.sleep(BLOCK_LEAVES_S / 25)
-    return left
 
 
 def _runs(pid: int) -> bool:
@@ -281,10 +275,6 @@ def _with_workers(reader: ProcessReader, readers: Sequence[ProcessReader]) -> Sc
     if not loading:
         return process
     return replace(process, lines=(*(line for line in process.lines if line.part != "data"), *join_workers(loading)))
-
-
-def _order(process: ScriptProcess) -> tuple[int, int]:
-    return (process.rank if process.rank is not None else 1 << 30, process.pid)
 
 
 PART = QuestionRun(prepare_watch, Watch)

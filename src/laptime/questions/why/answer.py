@@ -7,7 +7,7 @@ from dataclasses import replace
 from math import sqrt
 
 from laptime.analysis.diagnosis.lane_readings import others_cores
-from laptime.model.quantities import Factor, Missing, percent, times
+from laptime.model.quantities import Missing, percent, times
 from laptime.questions.why.causes import freezes, judge_causes, predict, sum_up
 from laptime.questions.why.experiments import PRESET
 from laptime.questions.why.facts import WhyFacts, ceilings, split
@@ -70,10 +70,18 @@ def remedies(facts: WhyFacts, trials: Mapping[str, Trial], verdicts: Sequence[Ve
     possible = [trial for trial in trials.values() if trial.experiment.is_remedy and trial.experiment.absent is None]
     drawn = [trial for trial in possible if freezes(facts, trial.experiment)]
     kept = [_row(facts, trial) for trial in possible if trial not in drawn]
-    frozen = [_freezing(_row(facts, trial)) for trial in drawn]
+    frozen = [replace(row, says=row.says + FROZEN, changes=LEARNING) for row in (_row(facts, trial) for trial in drawn)]
     rows = [*sorted(kept, key=_place), *sorted(frozen, key=_place)]
     ruled_out = {verdict.cause for verdict in verdicts if verdict.standing == "ruled out"}
-    gaining = [row for row in rows if _gains(row, facts.margin) and row.cause not in ruled_out]
+    least = 1 + facts.margin
+    gaining = []
+    for row in rows:
+        if row.measured is None or row.measured.ratio <= least or row.cause in ruled_out:
+            continue
+        # A single pair has no interval: its figure counts if a gain was predicted
+        is_predicted = not isinstance(row.predicted, Missing) and row.predicted > least
+        if is_predicted if row.measured.ends is None else row.measured.is_above(1):
+            gaining.append(row)
     free = [row for row in gaining if row.changes == NO_CHANGE]
     memory = [row for row in gaining if any(word in row.changes for word in MEMORY_WORDS)]
     # Put a single change before the preset that sets it and more, where it gains as much
@@ -84,7 +92,7 @@ def remedies(facts: WhyFacts, trials: Mapping[str, Trial], verdicts: Sequence[Ve
         parts_first = [*parts[:1], *free]
     # Choose between the best of both groups; both are sorted
     if not parts_first or not memory:
-        best = next(iter([*parts_first, *memory]), None)
+        best = parts_first[0] if parts_first else memory[0] if memory else None
     else:
         best = parts_first[0] if _ratio(parts_first[0]) >= NEARLY_AS_GOOD * _ratio(memory[0]) else memory[0]
     lines = [row for row in gaining if row.changes == WHAT_IT_DOES]
@@ -116,26 +124,11 @@ def _row(facts: WhyFacts, trial: Trial) -> Remedy:
     )
 
 
-def _freezing(row: Remedy) -> Remedy:
-    """Return the row of a remedy that keeps items which the data set draws again each time."""
-    return replace(row, says=row.says + FROZEN, changes=LEARNING)
-
-
 def _place(row: Remedy) -> tuple[bool, float]:
     """Sort measured remedies first, and each group by its gain."""
     if row.measured is not None:
         return False, -row.measured.ratio
     return True, 0.0 if isinstance(row.predicted, Missing) else -row.predicted
-
-
-def _gains(row: Remedy, margin: float) -> bool:
-    """Whether a remedy gains enough. A single pair has no interval: its figure counts if a gain was predicted."""
-    factor = row.measured
-    if factor is None or factor.ratio <= 1 + margin:
-        return False
-    if factor.ends is None:
-        return not isinstance(row.predicted, Missing) and row.predicted > 1 + margin
-    return factor.is_above(1)
 
 
 def find_distrust(facts: WhyFacts) -> str | None:
@@ -145,31 +138,27 @@ def find_distrust(facts: WhyFacts) -> str | None:
         result for result in facts.lane.heats if result.heat.windows and result.heat.windows[0].turn is not None
     ]
     heats = together if len(together) >= PAIRS_LEAST else facts.lane.heats
-    step, steps = facts.lane.step_ms, [heat.step_ms for heat in heats if heat.step_ms]
+    step = facts.lane.step_ms
+    steps = [heat.step_ms for heat in heats if heat.step_ms]
     if step is None or not steps:
         return f"the lane as it is did not finish: {facts.lane.reason or 'no heat of it gave a figure'}"
     apart = max(steps) / min(steps) - 1
     if step.half is not None:
         half = step.half / step.median
         if half > WIDEST_SPREAD and apart > WIDEST_SPREAD:
+            # Other processes may make steps vary, unless they were seen to take next to nothing
+            others = others_cores(facts.lane)
+            disturbs = "something else works on this machine"
+            if others is not None and others <= OTHERS_FEW_CORES:
+                disturbs = (
+                    f"other processes took {others:.2f} cores, so that its own steps or the machine's clock must vary"
+                )
             return (
                 f"the step of the lane as it is varies by {percent(apart)} from heat to heat, so that it is known to "
-                f"\N{PLUS-MINUS SIGN}{percent(half)} only: {_who_disturbs(facts)}"
+                f"\N{PLUS-MINUS SIGN}{percent(half)} only: {disturbs}"
             )
     trials = {trial.lane: trial.factor for trial in facts.trials.values() if trial.factor is not None}
-    known = [factor for factor in trials.values() if factor.ends is not None]
-    if len(known) > 1 and all(_spans_all(factor) for factor in known):
+    known = [factor.ends for factor in trials.values() if factor.ends is not None]
+    if len(known) > 1 and all(low < 1 / SQRT_2 and high > SQRT_2 for low, high in known):
         return f"the noise hides every gain: each experiment may be {times(SQRT_2)} as fast or as slow"
     return None
-
-
-def _who_disturbs(facts: WhyFacts) -> str:
-    """Return what may make steps vary: other processes, unless they were seen to take next to nothing."""
-    others = others_cores(facts.lane)
-    if others is None or others > OTHERS_FEW_CORES:
-        return "something else works on this machine"
-    return f"other processes took {others:.2f} cores, so that its own steps or the machine's clock must vary"
-
-
-def _spans_all(factor: Factor) -> bool:
-    return factor.ends is not None and factor.ends[0] < 1 / SQRT_2 and factor.ends[1] > SQRT_2

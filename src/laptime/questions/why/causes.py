@@ -521,13 +521,15 @@ CAUSES: list[CauseRow] = [
 
 def all_experiments() -> list[ExperimentRow]:
     """Return the rows of all experiments, in the order of their places."""
-    return sorted((experiment for row in CAUSES for experiment in row.experiments), key=lambda each: each.place)
+    return sorted(
+        (experiment for row in CAUSES for experiment in row.experiments), key=lambda experiment: experiment.place
+    )
 
 
 def list_experiments(training: AskedTraining) -> tuple[Experiment, ...]:
     """Return all experiments that a training may have; the planner reports which of them its lane cannot run."""
     rows = ((experiment, row.cause) for row in CAUSES for experiment in row.experiments if experiment.when(training))
-    return tuple(each.make(cause, training) for each, cause in sorted(rows, key=lambda pair: pair[0].place))
+    return tuple(row.make(cause, training) for row, cause in sorted(rows, key=lambda pair: pair[0].place))
 
 
 def rank_experiments(facts: WhyFacts) -> dict[str, float]:
@@ -578,14 +580,14 @@ def sum_up(facts: WhyFacts, verdicts: Sequence[Verdict]) -> tuple[str, tuple[str
     state = find_lane_state(facts.lane)
     if state is not None and state.is_sure and not any(map(compute_causes.may_be_denormals, named)):
         says = f"{_subject(facts)}{describe_state(state)}, and its own code is why.{_pace(facts, None)}"
-        says += "".join(f" Then: {_sentence(each)} ({each.standing}{_by(each)})." for each in named)
-        return says, tuple(each.cause for each in named)
+        says += "".join(f" Then: {_sentence(other)} ({other.standing}{_by(other)})." for other in named)
+        return says, tuple(verdict.cause for verdict in named)
     if not named:
         return f"{_subject(facts)}{_nothing_found(facts, verdicts)}", ()
     first, *others = named
     says = f"{_subject(facts)}{_sentence(first)} ({first.standing}).{_pace(facts, first)}"
     says += "".join(f" Then: {_sentence(other)} ({other.standing}{_by(other)})." for other in others)
-    return says, tuple(each.cause for each in named)
+    return says, tuple(verdict.cause for verdict in named)
 
 
 def _places(verdict: Verdict) -> set[str]:
@@ -629,19 +631,17 @@ def _pace(facts: WhyFacts, verdict: Verdict | None) -> str:
     if verdict is not None and verdict.evidence.get("rule") == own_code.BETWEEN_ITERATIONS:
         median *= share_of_steps(facts.lane)  # its gain is one of the whole training
     plain = f" {brief(median)} {facts.items}/s."
-    if verdict is None or isinstance(verdict.gain, Missing) or verdict.gain <= 1 or _changes_learning(facts, verdict):
+    if verdict is None or isinstance(verdict.gain, Missing) or verdict.gain <= 1:
+        return plain
+    # What only a change of the learning gained, the same training cannot have
+    tried = [trial for trial in facts.trials.values() if trial.lane in verdict.lanes]
+    deciding = [trial.experiment for trial in tried if trial.factor and trial.factor.ratio == verdict.gain]
+    if deciding and all(experiment.changes == LEARNING or freezes(facts, experiment) for experiment in deciding):
         return plain
     is_guessed = verdict.cause == step_causes.DEVICE_SHARED or compute_causes.FEW_THREADS in verdict.evidence
     if is_guessed and verdict.standing != "proven":
         return plain  # what cores are taken or idle is known, and not how many of them each step could have filled
     return f" {brief(median)} {facts.items}/s of a possible {brief(median * verdict.gain)}."
-
-
-def _changes_learning(facts: WhyFacts, verdict: Verdict) -> bool:
-    """Whether a gain was only found by what changes the learning: the same training cannot have it."""
-    tried = [trial for trial in facts.trials.values() if trial.lane in verdict.lanes]
-    deciding = [trial.experiment for trial in tried if trial.factor and trial.factor.ratio == verdict.gain]
-    return bool(deciding) and all(each.changes == LEARNING or freezes(facts, each) for each in deciding)
 
 
 def _nothing_found(facts: WhyFacts, verdicts: Sequence[Verdict]) -> str:

@@ -36,7 +36,8 @@ FEW_THREADS = "few_threads"
 SHAPES_USUAL = 2  # the last batch of an epoch may be smaller than the others
 SPIKES = 0.05
 BETTER = 1.25  # smaller gains are normal: nearly every network gains a little from some other kernel
-FAR_FROM_PEAK, NEAR_PEAK = 0.3, 0.6  # of what the device can do
+FAR_FROM_PEAK = 0.3  # of what the device can do
+NEAR_PEAK = 0.6
 COMPUTING_SHARE = 0.5
 OF_KERNELS = ("layout", "tf32", "bf16")
 OF_LAUNCHES_TOO = ("compile", "fused")
@@ -75,28 +76,32 @@ def name_limit(verdict: Verdict) -> str:
 def _idle_cores(facts: WhyFacts, wanted: int | None) -> Signature | None:
     """Read whether cores are idle while too few threads work; None if not, or if a quota allows no more."""
     busy = facts.busy_cores()
-    is_known, is_few = not isinstance(busy, Missing), wanted is not None and wanted < facts.cores
+    is_known = not isinstance(busy, Missing)
+    is_few = wanted is not None and wanted < facts.cores
     seems_few = wanted is None and not isinstance(busy, Missing) and busy < ONE_CORE
     if facts.cores < 2 or not (is_few or seems_few) or (facts.throttled_share() or 0.0) > RUN_THROTTLED_SHARE:
         return None
     likely, most = more_threads(facts, wanted or 1)
     if most < 1 + facts.margin:
         return None  # what computes is too small a part of a step
-    told = [f"{busy:.2g} of {facts.cores} cores are busy"] if is_known else []
-    told += [f"it takes {wanted} thread{'s' * (wanted != 1)}"] if wanted is not None else []
+    signs = [f"{busy:.2g} of {facts.cores} cores are busy"] if is_known else []
+    signs += [f"it takes {wanted} thread{'s' * (wanted != 1)}"] if wanted is not None else []
     evidence: dict[str, object] = {
         FEW_THREADS: True,
         "busy_cores": busy if is_known else None,
         "threads": wanted,
         "cores": facts.cores,
     }
-    if (where := _sets_threads(facts)) is not None:
-        evidence["where"] = where
-        told.append(f"as {where} says")
+    # The line of the user's own code that sets how many threads compute: the remedy replaces it
+    change = facts.trials["threads"].experiment.change if "threads" in facts.trials else None
+    lines = [] if change is None or isinstance(change.diff, Missing) else change.diff.splitlines()
+    if change is not None and any(line.startswith("-") and SETS_THREADS in line for line in lines):
+        evidence["where"] = f"{change.file}:{change.line}"
+        signs.append(f"as {change.file}:{change.line} says")
     if is_few and free_cores(facts) < (wanted or 0) + ENOUGH_FREE:
-        told.append("and other processes take the other cores")
+        signs.append("and other processes take the other cores")
         is_few = False
-    return Signature(True if is_few else None, ", ".join(told), evidence, likely if is_few else PART_NOT_KNOWN)
+    return Signature(True if is_few else None, ", ".join(signs), evidence, likely if is_few else PART_NOT_KNOWN)
 
 
 def free_cores(facts: WhyFacts) -> float:
@@ -104,33 +109,24 @@ def free_cores(facts: WhyFacts) -> float:
     return max(facts.cores - (others_cores(facts.lane) or 0.0), 1.0)
 
 
-def _sets_threads(facts: WhyFacts) -> str | None:
-    """Return the line of the user's own code that sets how many threads compute: the remedy replaces it."""
-    trial = facts.trials.get("threads")
-    change = None if trial is None else trial.experiment.change
-    if change is None or isinstance(change.diff, Missing):
-        return None
-    is_there = any(line.startswith("-") and SETS_THREADS in line for line in change.diff.splitlines())
-    return f"{change.file}:{change.line}" if is_there else None
-
-
 def _limits(facts: WhyFacts) -> Signature:
     """Read the quota's counter and the number of threads."""
-    throttled, wanted = facts.throttled_share(), facts.readings().threads_wanted()
+    throttled = facts.throttled_share()
+    wanted = facts.readings().threads_wanted()
     limited = throttled is not None and throttled > RUN_THROTTLED_SHARE
     crowded = wanted is not None and wanted > facts.cores
-    told: list[str] = []
+    signs: list[str] = []
     gain: float | Missing = PART_NOT_KNOWN
     if throttled is not None:
         quota = facts.machine.processor.quota_cores
         of = "" if isinstance(quota, Missing) else f" of {quota:g} cores"
-        told = [f"the container's quota{of} held it back for {percent(throttled)} of the time"]
+        signs = [f"the container's quota{of} held it back for {percent(throttled)} of the time"]
         gain = 1 / (1 - min(throttled, 0.9)) if limited else PART_NOT_KNOWN
     if wanted is not None:
         there = f"{facts.cores} core{'s' * (facts.cores != 1)}"
-        told.append(f"{wanted} thread{'s' * (wanted != 1)} {'share' if crowded else 'for'} {there}")
+        signs.append(f"{wanted} thread{'s' * (wanted != 1)} {'share' if crowded else 'for'} {there}")
     evidence = {"throttled_share": throttled, "threads": wanted, "cores": facts.cores}
-    return Signature(True if limited or crowded else None, ", ".join(told), evidence, gain)
+    return Signature(True if limited or crowded else None, ", ".join(signs), evidence, gain)
 
 
 def processor_oddities(facts: WhyFacts) -> Verdict:
@@ -140,9 +136,9 @@ def processor_oddities(facts: WhyFacts) -> Verdict:
         return Verdict(PROCESSOR_ODDITIES, "not testable here", says)
     found = [(oddity, rule(facts)) for oddity, rule, _ in ODDITIES]
     oddity, worst = min(found, key=lambda pair: (ORDER.index(pair[1].standing), -_gain(pair[1])))
-    evidence = {name: {"standing": each.standing, **each.evidence} for name, each in found}
+    evidence = {name: {"standing": verdict.standing, **verdict.evidence} for name, verdict in found}
     if worst.standing in {"ruled out", "not testable here"}:
-        says = "; ".join(dict.fromkeys(each.says for _, each in found))
+        says = "; ".join(dict.fromkeys(verdict.says for _, verdict in found))
         return replace(worst, says=says, evidence=evidence)
     return replace(worst, evidence={"oddity": oddity, **evidence})
 
@@ -168,16 +164,17 @@ def name_oddity(verdict: Verdict) -> str:
 
 def denormals(facts: WhyFacts) -> Verdict:
     """Many processors take a hundred times as long for numbers close to 0."""
-    told, state = denormals_of(facts.lane), find_lane_state(facts.lane)
-    if told is None:
+    census = denormals_of(facts.lane)
+    state = find_lane_state(facts.lane)
+    if census is None:
         counted = facts.symptom("denormals")
         why = counted.missing if isinstance(counted, Missing) else "no heat took a census"
         return judge(facts, PROCESSOR_ODDITIES, Signature(None, f"denormals were not counted: {why}"), ["flush"])
-    slows = "" if state is None or not told.cost else f"{describe_state(state)}; "
-    gain = 1 / (1 - min(state.share, 0.99)) if state is not None and told.cost else PART_NOT_KNOWN
-    costs = told.cost and facts.slow_with_denormals is not False
-    sign = Signature(True if costs else None if told.share > 0 else False, slows + told.says,
-                     {"share": told.share, "of": told.kind, "step": state.step if state else None,
+    slows = "" if state is None or not census.cost else f"{describe_state(state)}; "
+    gain = 1 / (1 - min(state.share, 0.99)) if state is not None and census.cost else PART_NOT_KNOWN
+    costs = census.cost and facts.slow_with_denormals is not False
+    sign = Signature(True if costs else None if census.share > 0 else False, slows + census.says,
+                     {"share": census.share, "of": census.kind, "step": state.step if state else None,
                       SLOW: facts.slow_with_denormals}, gain)  # fmt: skip
     verdict = judge(facts, PROCESSOR_ODDITIES, sign, ["flush"])
     # What it gains at the steps of a state is not what it gains in all.
@@ -236,15 +233,16 @@ def name_double(verdict: Verdict) -> str:
 
 def changing_shapes(facts: WhyFacts) -> Verdict:
     """One repeated batch has one shape. Its gain over batches that are ready is the cost of the shapes."""
-    shapes, compiles = facts.symptom("shapes"), facts.symptom("compiles")
+    shapes = facts.symptom("shapes")
+    compiles = facts.symptom("compiles")
     if isinstance(shapes, Missing) and isinstance(compiles, Missing):
         return _judge_shapes(facts, Signature(None, f"shapes were not looked at: {shapes.missing}"), ["one"])
     steps = facts.symptoms.steps if facts.symptoms is not None else 0
     known = 0.0 if isinstance(compiles, Missing) else compiles
     several = not isinstance(shapes, Missing) and shapes > SHAPES_USUAL
-    told = [] if isinstance(shapes, Missing) else [f"{count(shapes)} shape{'s' * (shapes != 1)} of batch"]
-    told += [] if isinstance(compiles, Missing) else [f"{count(compiles)} compilation{'s' * (compiles != 1)}"]
-    says = f"{' and '.join(told)} in {steps} steps"
+    counts = [] if isinstance(shapes, Missing) else [f"{count(shapes)} shape{'s' * (shapes != 1)} of batch"]
+    counts += [] if isinstance(compiles, Missing) else [f"{count(compiles)} compilation{'s' * (compiles != 1)}"]
+    says = f"{' and '.join(counts)} in {steps} steps"
     spikes = long_share(facts.lane) or 0.0
     evidence = {"shapes": None if isinstance(shapes, Missing) else shapes, "compiles": known, "long_share": spikes}
     if not several and not known:
@@ -262,7 +260,8 @@ def _judge_shapes(facts: WhyFacts, sign: Signature, untried: Sequence[str]) -> V
     Where it was not run, `untried` says for which experiments that counts.
     """
     # The gain of one repeated batch over batches that are ready, at the worst. Neither has a loader.
-    one, resident = facts.factor("one"), facts.factor("compute")
+    one = facts.factor("one")
+    resident = facts.factor("compute")
     if one is None or resident is None:
         beyond = one
     else:
@@ -285,23 +284,21 @@ def poor_kernels(facts: WhyFacts) -> Verdict:
     if 0 < computing < COMPUTING_SHARE:
         says = f"computing takes {percent(computing)} of a step only"
         return Verdict(KERNELS, "ruled out", says, {"compute_share": computing})
-    sign = _distance(facts)
+    # How far the device is from its peak
+    limit = facts.lane.roofline
+    if limit is None:
+        why = facts.lane.absent.get("roofline")
+        says = "how near it comes to what the device can do is not known"
+        sign = Signature(None, says if why is None else f"{says} ({why.missing})")
+    else:
+        allow = "allow" if limit.binds == "products" else "allows"
+        most = times(1 / max(limit.share, 0.01))
+        says = f"{percent(limit.share)} of what the device's {limit.binds} {allow}, so {most} at the very most"
+        there = True if limit.share < FAR_FROM_PEAK else False if limit.share > NEAR_PEAK else None
+        sign = Signature(there, says, {"share_of_peak": limit.share})
     little = too_little_work(facts).standing
     launches = little in {"proven", "likely"} or explained_otherwise(facts) is not None
     names = [*OF_KERNELS, *(() if launches else OF_LAUNCHES_TOO)]
     if facts.on_processor:
         names.remove("bf16")  # on a processor its speed comes from other arithmetic, and says nothing about kernels
     return judge(facts, KERNELS, sign, names, BETTER)
-
-
-def _distance(facts: WhyFacts) -> Signature:
-    limit = facts.lane.roofline
-    if limit is None:
-        why = facts.lane.absent.get("roofline")
-        says = "how near it comes to what the device can do is not known"
-        return Signature(None, says if why is None else f"{says} ({why.missing})")
-    allow = "allow" if limit.binds == "products" else "allows"
-    says = f"{percent(limit.share)} of what the device's {limit.binds} {allow}"
-    there = True if limit.share < FAR_FROM_PEAK else False if limit.share > NEAR_PEAK else None
-    gain = 1 / max(limit.share, 0.01)
-    return Signature(there, f"{says}, so {times(gain)} at the very most", {"share_of_peak": limit.share})

@@ -24,7 +24,8 @@ BATCH_EXPERIMENTS = (
 )
 A_LANE = "laptime race ... {setting}"  # in place of the code of a remedy that has none
 PRESET = "best"  # the experiment with all that is known to help
-ARITHMETIC, TAKES_MEMORY = "the arithmetic", "memory"
+ARITHMETIC = "the arithmetic"
+TAKES_MEMORY = "memory"
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +78,9 @@ class AskedTraining:
 
     def words(self) -> dict[str, object]:
         """Return the words that the texts of a row may name in braces."""
-        cores, floats, raw = self.machine.processor.cores_usable, self.size(FLOAT_BYTES), self.size(1)
+        cores = self.machine.processor.cores_usable
+        floats = self.size(FLOAT_BYTES)
+        raw = self.size(1)
         words: dict[str, object] = {
             "cores": cores,
             "threads": f"{cores} threads" if cores > 1 else "one thread",

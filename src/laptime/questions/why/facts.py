@@ -75,8 +75,8 @@ class WhyFacts:
 
     def symptom(self, name: str) -> float | Missing:
         """Return one of the symptoms, or why it is unknown."""
-        told: float | Missing = NOT_LOOKED if self.symptoms is None else getattr(self.symptoms, name)
-        return told
+        symptom: float | Missing = NOT_LOOKED if self.symptoms is None else getattr(self.symptoms, name)
+        return symptom
 
     @property
     def is_redrawn(self) -> bool:
@@ -89,10 +89,10 @@ class WhyFacts:
 
         Then sentence and bar are of these steps, and no stage has to run alone.
         """
-        told = self.symptoms
-        if told is None or places_of(told) is None or isinstance(told.compute_ns, Missing):
+        symptoms = self.symptoms
+        if symptoms is None or places_of(symptoms) is None or isinstance(symptoms.compute_ns, Missing):
             return False
-        return NO_INPUT in told.notes or not isinstance(told.wait_ns, Missing)
+        return NO_INPUT in symptoms.notes or not isinstance(symptoms.wait_ns, Missing)
 
     def readings(self) -> LaneReadings:
         return read_lane(self.lane, self.machine)
@@ -107,8 +107,8 @@ class WhyFacts:
             for result in self.lane.heats
             for window in result.heat.windows
         ]
-        told = [(noise.throttled_ms, lasted_ns / 1e6) for noise, lasted_ns in noises if noise is not None]
-        known = [(held, lasted) for held, lasted in told if not isinstance(held, Missing)]
+        read = [(noise.throttled_ms, lasted_ns / 1e6) for noise, lasted_ns in noises if noise is not None]
+        known = [(held, lasted) for held, lasted in read if not isinstance(held, Missing)]
         return min(sum(held for held, _ in known) / sum(lasted for _, lasted in known), 1.0) if known else None
 
     def factor(self, name: str) -> Factor | None:
@@ -140,19 +140,23 @@ class WhyFacts:
             return self.breakdown_ms(stage)
         alone = self.ceilings_lanes.get(stage)
         if alone is not None and alone.status == "ok" and alone.step_ms is not None:
-            ours, theirs = self.lane.items_per_step, alone.items_per_step
+            ours = self.lane.items_per_step
+            theirs = alone.items_per_step
             return usual_ms(alone) * (ours / theirs if ours and theirs else 1.0)
         factor = self.factor(stage)
         return self.breakdown_ms(stage) if factor is None else self.step_ms / factor.ratio
 
     def breakdown_ms(self, stage: Stage) -> float | Missing:
         """Return a stage's time in the steps that were taken apart; for the loader, how long the step waited for it."""
-        told = self.symptom({"loader": "wait_ns", "copy": "copy_ns", "compute": "compute_ns"}[stage])
-        if isinstance(told, Missing) or self.symptoms is None or not self.symptoms.steps:
-            return told if isinstance(told, Missing) else FACT_NOT_MEASURED
+        took_ns = self.symptom({"loader": "wait_ns", "copy": "copy_ns", "compute": "compute_ns"}[stage])
+        if isinstance(took_ns, Missing):
+            return took_ns
+        if self.symptoms is None or not self.symptoms.steps:
+            return FACT_NOT_MEASURED
         if self.is_timed and self.step_ms is not None and (known := places_of(self.symptoms)) is not None:
-            return told / known[1] * self.step_ms  # its share of the iterations that had parts, of a step of all heats
-        return told / self.symptoms.steps / 1e6
+            # Its share of the iterations that had parts, of a step of all heats
+            return took_ns / known[1] * self.step_ms
+        return took_ns / self.symptoms.steps / 1e6
 
     def busy(self, lane: LaneResult | None = None) -> float | Missing:
         """Return the share of the time in which the device was busy; a processor has no such figure."""
@@ -163,26 +167,28 @@ class WhyFacts:
             return of.usage.device_percent / 100
         if of.profile is not None and not isinstance(of.profile.device_ms, Missing):
             return min(1.0, of.profile.device_ms / of.profile.plain_ms)
-        told = NO_INSTRUMENT if of.usage is None else of.usage.device_percent
-        return told if isinstance(told, Missing) else FACT_NOT_MEASURED
+        busy = NO_INSTRUMENT if of.usage is None else of.usage.device_percent
+        return busy if isinstance(busy, Missing) else FACT_NOT_MEASURED
 
     def busy_cores(self, lane: LaneResult | None = None) -> float | Missing:
         """Return how many cores a lane's own processes kept busy."""
         usage = (self.lane if lane is None else lane).usage
-        told = NO_INSTRUMENT if usage is None else usage.processor_percent
-        return told if isinstance(told, Missing) else told / 100 * self.cores
+        busy = NO_INSTRUMENT if usage is None else usage.processor_percent
+        return busy if isinstance(busy, Missing) else busy / 100 * self.cores
 
     def steps_per_lap(self) -> float | None:
         """Return the steps of a lap: as declared, else as many as fit in the time of a lap."""
         if self.lap_steps is not None:
             return self.lap_steps
-        step, lap = self.step_ms, self.lane.lap_s
+        step = self.step_ms
+        lap = self.lane.lap_s
         return None if lap is None or not step else 1e3 * lap.median / step
 
 
 def places_of(symptoms: StepSymptoms) -> tuple[tuple[TimedPlace, ...], int] | None:
     """Return what a script does in its steps next to its training, and how long all steps took; None if not timed."""
-    places, wall_ns = symptoms.places, symptoms.wall_ns
+    places = symptoms.places
+    wall_ns = symptoms.wall_ns
     if isinstance(places, Missing) or isinstance(wall_ns, Missing) or not wall_ns:
         return None
     return places, wall_ns
@@ -237,7 +243,8 @@ def part_share(facts: WhyFacts, of: PartOf) -> float:
 
 def stage_share(facts: WhyFacts, stage: Stage) -> float | Missing:
     """Return the share of a step that a stage alone takes, without regard to overlap; it may be more than 1."""
-    whole_ms, alone = facts.step_ms, facts.stage_ms(stage)
+    whole_ms = facts.step_ms
+    alone = facts.stage_ms(stage)
     if isinstance(alone, Missing):
         return alone
     return alone / whole_ms if whole_ms else FACT_NOT_MEASURED
@@ -245,11 +252,11 @@ def stage_share(facts: WhyFacts, stage: Stage) -> float | Missing:
 
 def ceilings(facts: WhyFacts) -> tuple[Ceiling, ...]:
     """Return the speed of each stage alone. If two or three are known, the slowest binds."""
-    told = {stage: _rate(facts, stage) for stage in STEP_STAGES}
-    known = {stage: rate.median for stage, rate in told.items() if isinstance(rate, Estimate)}
+    rates = {stage: _rate(facts, stage) for stage in STEP_STAGES}
+    known = {stage: rate.median for stage, rate in rates.items() if isinstance(rate, Estimate)}
     slowest = min(known.items(), key=lambda pair: pair[1])[0] if len(known) > 1 else None
     made: list[Ceiling] = []
-    for stage, rate in told.items():
+    for stage, rate in rates.items():
         lane = facts.ceilings_lanes.get(stage)
         bounds = (rate, rate) if isinstance(rate, Missing) else (rate.low, rate.high)
         middle = rate if isinstance(rate, Missing) else rate.median
@@ -261,9 +268,9 @@ def _claims(facts: WhyFacts, whole_ms: float) -> list[tuple[PartOf, float]]:
     """Return the share that each part claims, in the order in which the claims are met."""
     pauses = facts.pauses()
     # The share of a script's iterations that is neither loading nor training
-    seen = first_script(facts.lane)
-    if seen is not None and isinstance(seen.loop, TrainingLoop):
-        steady = seen.loop.steady
+    script = first_script(facts.lane)
+    if script is not None and isinstance(script.loop, TrainingLoop):
+        steady = script.loop.steady
         besides = (steady.outside_s, steady.no_grad_s, steady.checkpoint_s)
         placed = sum(0.0 if isinstance(beside, Missing) else beside for beside in besides) / steady.wall_s
     else:
@@ -273,11 +280,20 @@ def _claims(facts: WhyFacts, whole_ms: float) -> list[tuple[PartOf, float]]:
     if isinstance(compute, Missing) and not isinstance(wait := facts.breakdown_ms("loader"), Missing):
         loader = wait  # a loader that overlaps with the step may take long but cost nothing
     computing = 0.0 if isinstance(compute, Missing) else min(1.0, compute / whole_ms)
-    idle = min(computing, _idle(facts, computing))
+    # The device was idle during the computing where it waited for the host
+    resident = facts.ceilings_lanes.get("compute")
+    busy = Missing("no such lane") if resident is None else facts.busy(resident)
+    if isinstance(busy, Missing):
+        busy = facts.busy()
+        idle = 0.0 if isinstance(busy, Missing) else max(0.0, computing - busy)
+    else:
+        idle = computing * (1 - min(1.0, busy))
+    idle = min(computing, idle)
     if facts.is_timed and not isinstance(loader, Missing):
         # They followed each other: where the times of several heats overfill a step, each gives way alike.
         over = max(1.0, computing + loader / whole_ms)
-        computing, loader = computing / over, loader / over
+        computing /= over
+        loader /= over
     return [
         ("outside", placed if pauses is None else max(placed, pauses.share)),
         ("compute", computing - idle),
@@ -285,16 +301,6 @@ def _claims(facts: WhyFacts, whole_ms: float) -> list[tuple[PartOf, float]]:
         ("copy", 0.0 if isinstance(copy, Missing) else copy / whole_ms),
         ("loader", 0.0 if isinstance(loader, Missing) else loader / whole_ms),
     ]
-
-
-def _idle(facts: WhyFacts, computing: float) -> float:
-    """Return the share of a step in which the device was idle during the computing: it waited for the host."""
-    resident = facts.ceilings_lanes.get("compute")
-    busy = Missing("no such lane") if resident is None else facts.busy(resident)
-    if not isinstance(busy, Missing):
-        return computing * (1 - min(1.0, busy))
-    busy = facts.busy()
-    return 0.0 if isinstance(busy, Missing) else max(0.0, computing - busy)
 
 
 def _rate(facts: WhyFacts, stage: Stage) -> Estimate | Missing:

@@ -32,7 +32,8 @@ Predict = Callable[[WhyFacts, Experiment], "float | Missing"]
 WORKERS = re.compile(r"workers=(\d+)")
 LEAST_LEFT = 0.02  # of a step: no prediction removes all of it
 UNKNOWN_GAIN = 1.02  # if nothing is known, an experiment is worth it, after those that signatures point to
-SHORT_MS, QUICK_MS = 2.0, 50.0
+SHORT_MS = 2.0
+QUICK_MS = 50.0
 NO_GAIN = 0.0
 
 
@@ -135,7 +136,8 @@ def expect_four_times_the_batch(facts: WhyFacts) -> float:
     twice = facts.factor("batch 2x")
     if twice is None or twice.ratio < 1 + 2 * facts.margin:
         return NO_GAIN
-    once, double = 1.0, 2 / twice.ratio
+    once = 1.0
+    double = 2 / twice.ratio
     return 4 / max(once + 3 * (double - once), 0.1)
 
 
@@ -201,7 +203,8 @@ def expect_threads(facts: WhyFacts) -> float:
     if not facts.on_processor and (facts.throttled_share() or 0.0) <= RUN_THROTTLED_SHARE:
         return NO_GAIN
     verdict = processor_limited(facts)
-    throttled, wanted = facts.throttled_share() or 0.0, facts.readings().threads_wanted()
+    throttled = facts.throttled_share() or 0.0
+    wanted = facts.readings().threads_wanted()
     if wanted is not None and wanted > facts.cores:
         return 2.0
     if throttled > RUN_THROTTLED_SHARE:
@@ -216,7 +219,8 @@ def expect_threads(facts: WhyFacts) -> float:
 def expect_one_thread(facts: WhyFacts) -> float:
     if not facts.on_processor or facts.cores < 2:
         return NO_GAIN
-    wanted, throttled = facts.readings().threads_wanted(), facts.throttled_share() or 0.0
+    wanted = facts.readings().threads_wanted()
+    throttled = facts.throttled_share() or 0.0
     return 1.15 if throttled > RUN_THROTTLED_SHARE or (wanted or 0) > facts.cores else NO_GAIN
 
 
@@ -234,13 +238,14 @@ def expect_kept_memory(facts: WhyFacts) -> float:
 
 def expect_flushed_denormals(facts: WhyFacts) -> float:
     """A few denormal numbers may cost most of a step; steps that became slow say how much."""
-    told, state = denormals_of(facts.lane), find_lane_state(facts.lane)
     if not facts.on_processor:
         return NO_GAIN
-    if told is None:
+    census = denormals_of(facts.lane)
+    if census is None:
         return UNKNOWN_GAIN
+    state = find_lane_state(facts.lane)
     slowed = 1.0 if state is None else 1 / (1 - min(state.share, 0.99))
-    return max(3.0, slowed) if told.cost else 1.1 if told.share > 0 else NO_GAIN
+    return max(3.0, slowed) if census.cost else 1.1 if census.share > 0 else NO_GAIN
 
 
 def expect_single_numbers(facts: WhyFacts) -> float:
@@ -250,7 +255,8 @@ def expect_single_numbers(facts: WhyFacts) -> float:
 
 
 def expect_one_shape(facts: WhyFacts) -> float:
-    shapes, compiles = facts.symptom("shapes"), facts.symptom("compiles")
+    shapes = facts.symptom("shapes")
+    compiles = facts.symptom("compiles")
     if isinstance(shapes, Missing) and isinstance(compiles, Missing):
         return UNKNOWN_GAIN
     if not isinstance(compiles, Missing) and compiles > 0:
@@ -270,13 +276,15 @@ def predict_decoded(facts: WhyFacts, _experiment: Experiment) -> float | Missing
     On a processor only the computing is left, and the first heats show its speed. The loader's part would be too low
     there: after waiting for a loader, threads and caches are slow for a while.
     """
-    first = _first_ms(facts.lane), _first_ms(facts.ceilings_lanes.get("compute"))
-    if facts.on_processor and first[0] is not None and first[1] is not None:
-        return first[0] / first[1]
+    first_ms = _first_ms(facts.lane)
+    computing_ms = _first_ms(facts.ceilings_lanes.get("compute"))
+    if facts.on_processor and first_ms is not None and computing_ms is not None:
+        return first_ms / computing_ms
     if not _knows_parts(facts):
         return Missing("what the loader takes of a step was not measured")
     # The share of the pauses, if the loader alone has them too; else 0
-    pauses, loader = facts.pauses(), facts.ceilings_lanes.get("loader")
+    pauses = facts.pauses()
+    loader = facts.ceilings_lanes.get("loader")
     pauses_of_loader = (
         pauses.share if pauses is not None and loader is not None and find_pauses(loader) is not None else 0.0
     )
@@ -285,8 +293,9 @@ def predict_decoded(facts: WhyFacts, _experiment: Experiment) -> float | Missing
 
 def predict_resident(facts: WhyFacts, _experiment: Experiment) -> float | Missing:
     """Batches on the device remove loader and copy; the steps that were taken apart show what is left."""
-    told = [facts.breakdown_ms("loader"), facts.breakdown_ms("copy"), facts.breakdown_ms("compute")]
-    wait, copy, compute = told if not facts.on_processor else (told[0], 0.0, told[2])
+    wait = facts.breakdown_ms("loader")
+    copy = 0.0 if facts.on_processor else facts.breakdown_ms("copy")
+    compute = facts.breakdown_ms("compute")
     if isinstance(compute, Missing) or isinstance(wait, Missing) or isinstance(copy, Missing) or not compute:
         if not _knows_parts(facts):
             return Missing("no step of this lane was taken apart")
@@ -303,22 +312,19 @@ def predict_workers(facts: WhyFacts, experiment: Experiment) -> float | Missing:
     loader, compute, copy = (facts.stage_ms(stage) for stage in ("loader", "compute", "copy"))
     if found is None or isinstance(loader, Missing) or isinstance(compute, Missing):
         return Missing("the loader alone, or the computing alone, was not measured")
-    workers, busy = max(1, int(found[1])), facts.busy_cores()
+    workers = max(1, int(found[1]))
+    busy = facts.busy_cores()
     if facts.is_timed and facts.on_processor and not isinstance(busy, Missing):
         return 1 / _left_of_step(facts, workers, busy)
     rest = compute + (0.0 if isinstance(copy, Missing) else copy)
-    work = loader * min(_loader_cores(facts), facts.cores)  # core-milliseconds of a batch
+    # How many cores the loader keeps busy; 1 if it is unknown. A loader that waits for a disk uses none.
+    alone = facts.ceilings_lanes.get("loader")
+    loading = Missing("no such lane") if alone is None else facts.busy_cores(alone)
+    work = loader * min(1.0 if isinstance(loading, Missing) else loading, facts.cores)  # core-milliseconds of a batch
     rest += work / facts.cores if facts.on_processor else 0.0
     able = workers if work < 0.5 * loader else min(workers, max(1, facts.cores - (not facts.on_processor)))
     already = max(1, facts.lane.settings.workers or 1)
     return (facts.step_ms or 0.0) / max(loader * already / able, rest)
-
-
-def _loader_cores(facts: WhyFacts) -> float:
-    """Return how many cores the loader keeps busy; 1 if it is unknown. A loader that waits for a disk uses none."""
-    lane = facts.ceilings_lanes.get("loader")
-    busy = Missing("no such lane") if lane is None else facts.busy_cores(lane)
-    return 1.0 if isinstance(busy, Missing) else busy
 
 
 def predict_twice_the_batch(facts: WhyFacts, _experiment: Experiment) -> float | Missing:
@@ -352,7 +358,8 @@ def predict_kept_memory(facts: WhyFacts, _experiment: Experiment) -> float | Mis
 
 def predict_threads(facts: WhyFacts, _experiment: Experiment) -> float | Missing:
     """A quota's counter shows what the quota costs; the cost of too many threads is not known in advance."""
-    throttled, wanted = facts.throttled_share(), facts.readings().threads_wanted()
+    throttled = facts.throttled_share()
+    wanted = facts.readings().threads_wanted()
     if facts.on_processor and wanted is not None and wanted < facts.cores and not (throttled or 0.0):
         return more_threads(facts, wanted)[0]
     if throttled is None or throttled <= RUN_THROTTLED_SHARE:
@@ -381,12 +388,13 @@ def predict_launched_at_once(facts: WhyFacts, _experiment: Experiment) -> float 
 
 def predict_flushed_denormals(facts: WhyFacts, _experiment: Experiment) -> float | Missing:
     """Steps that became slow say what the numbers cost that have become denormal."""
-    told, state = denormals_of(facts.lane), find_lane_state(facts.lane)
-    if told is None:
+    census = denormals_of(facts.lane)
+    state = find_lane_state(facts.lane)
+    if census is None:
         return Missing("denormals were not counted")
-    if told.cost and state is not None:
+    if census.cost and state is not None:
         return _without(state.share)
-    return 1.0 if told.share <= 0 else Missing("what denormals cost is known by no processor but the run's")
+    return 1.0 if census.share <= 0 else Missing("what denormals cost is known by no processor but the run's")
 
 
 def _without(share: float) -> float:

@@ -52,7 +52,7 @@ def timed_places(cause: str) -> Callable[[WhyFacts], Verdict]:
         says = f"{cause} {_takes(cause)} {percent(share)} of the steps"
         if not mine:
             return Verdict(cause, "ruled out", f"{says}: none was seen within them", {TIMED_LINES: share})
-        says += f": {', '.join(_line(each, symptoms.steps) for each in mine[:LINES_NAMED])}"
+        says += f": {', '.join(_line(place, symptoms.steps) for place in mine[:LINES_NAMED])}"
         most = [place.where for place in mine if place.where and place.ns >= NAMED_SHARE * mine[0].ns]
         evidence = {TIMED_LINES: share, "where": most, "steps": symptoms.steps}
         if share < WORTH_SHARE:
@@ -123,8 +123,8 @@ BY_SETTING = {"script optimizer": "fused", "script restarts workers": KEPT_WORKE
 
 def find_watched(lane: LaneResult, machine: Machine) -> tuple[Finding, ...]:
     """Return what the rules find in the heat of a script whose steps were looked at; what gains most is first."""
-    seen = first_script(lane)
-    answer = WatchAnswer((), None, 0.0, () if seen is None else (seen,), usage=lane.usage)
+    script = first_script(lane)
+    answer = WatchAnswer((), None, 0.0, () if script is None else (script,), usage=lane.usage)
     return tuple(finding for finding in script_findings(answer, machine, is_quiet=True) if finding.gain is not None)
 
 
@@ -170,9 +170,10 @@ def _place_of(finding: Finding) -> str | None:
 
 
 def _of_lines(row: Experiment, finding: Finding, word: str, lines: tuple[int, int]) -> Experiment:
-    file, first, last = (_place_of(finding) or "").rpartition(":")[0], *lines
+    file = (_place_of(finding) or "").rpartition(":")[0]
+    first, last = lines
     where = f"{file}:{first}" if first == last or word.startswith(DONE_SELDOM) else f"{file}:{first}-{last}"
-    says, did = (text.format(where) for text in DONE[next(each for each in DONE if word.startswith(each))])
+    says, did = (text.format(where) for text in DONE[next(start for start in DONE if word.startswith(start))])
     return replace(
         row,
         settings=(word,),
@@ -188,7 +189,7 @@ def _of_lines(row: Experiment, finding: Finding, word: str, lines: tuple[int, in
 
 def without_it(twice: Factor) -> Factor:
     """Return the factor without a line, by that of a script in which it makes all twice."""
-    low, high = (each if isinstance(each, Missing) else _once_less(each) for each in (twice.high, twice.low))
+    low, high = (end if isinstance(end, Missing) else _once_less(end) for end in (twice.high, twice.low))
     return Factor(_once_less(twice.ratio), low, high)
 
 
@@ -227,13 +228,17 @@ def predict_line(facts: WhyFacts, experiment: Experiment) -> float | Missing:
 
 def own_code(facts: WhyFacts) -> Verdict:
     """Judge what the script's own lines do: what was proven, else what gains most by what was timed."""
-    found = [each for each in facts.watched or () if each.rule not in JUDGED_ELSEWHERE]
+    found = [finding for finding in facts.watched or () if finding.rule not in JUDGED_ELSEWHERE]
     if not found:
         return Verdict(OWN_CODE, "ruled out", "none of its lines takes much of a step besides its training")
-    tried = [(each, name) for each in found if (name := _experiment_of(each, facts)) is not None]
-    moved = [(each, name) for each, name in tried if facts.moved(name)]
-    finding, name = max(moved, key=lambda pair: _ratio(facts, pair[1]), default=(found[0], None))
-    name = name or next((each for of, each in tried if of is finding), None)
+    tried = [(finding, name) for finding in found if (name := _experiment_of(finding, facts)) is not None]
+    moved = [
+        (factor.ratio, finding, name)
+        for finding, name in tried
+        if facts.moved(name) and (factor := facts.factor(name)) is not None
+    ]
+    _, finding, name = max(moved, key=lambda row: row[0], default=(0.0, found[0], None))
+    name = name or next((other for of, other in tried if of is finding), None)
     evidence = {
         TIMED_LINES: finding.evidence.get("share"),
         "rule": finding.rule,
@@ -265,17 +270,10 @@ def untested_advice(facts: WhyFacts) -> list[Remedy]:
     ]
 
 
-def _ratio(facts: WhyFacts, name: str | None) -> float:
-    factor = None if name is None else facts.factor(name)
-    return 0.0 if factor is None else factor.ratio
-
-
 def name_own_code(verdict: Verdict) -> str:
     says: str = verdict.evidence["says"].rstrip(".")
-    return says if verdict.evidence["where"] and says.startswith(verdict.evidence["where"][0]) else _lowered(says)
-
-
-def _lowered(says: str) -> str:
+    if verdict.evidence["where"] and says.startswith(verdict.evidence["where"][0]):
+        return says
     first = says.partition(" ")[0]
     return says[:1].lower() + says[1:] if first[1:].islower() or len(first) == 1 else says  # and not PyTorch
 

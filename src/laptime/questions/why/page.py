@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from math import floor, isfinite
 
@@ -80,12 +80,22 @@ def page_parts(record: Record, view: View) -> PageParts:
     lanes = len(record.lanes)
     in_parts = f" in {len(record.parts)} parts" if record.parts else ""
     ran = f"{heats} heat{'s' * (heats != 1)} of {lanes} lane{'s' * (lanes != 1)}{in_parts}"
-    said = f"{ran}, {duration(record.elapsed_s)}."
-    closing = said if record.status == "finished" else f"{footnotes.status_words(record)}: {said}"
+    closing = f"{ran}, {duration(record.elapsed_s)}."
+    if record.status != "finished":
+        closing = f"{footnotes.status_words(record)}: {closing}"
+    asked = _of_lane(record)
     return PageParts(
         answer=[*footnotes.distrust(record), Said(why.says)],
         figures=_figures(record, why, view.inner),
-        notes=_notes(record, why),
+        notes=[  # the most important first
+            *_line_words(record, why),
+            *_loader_words(record, why),
+            *_redrawn_words(record, why),
+            *card_sentence(record),
+            *footnotes.failure_sentences(asked),
+            *footnotes.doubts(asked),
+            *([f"The budget had no room for: {', '.join(why.missing)}."] if why.missing else []),
+        ],
         done=" ".join([closing, *footnotes.spent_words(record, "search")]),
         then=[f"Next: laptime why --more {record.id}"] if is_open else [],
         details=_details(record, why, view),
@@ -96,23 +106,17 @@ def page_parts(record: Record, view: View) -> PageParts:
 def _figures(record: Record, why: Why, view: View) -> list[str]:
     """Return where a step's time goes, the remedies that were proven to gain, and the code of the best one."""
     lines = _step(record, why, view.width, blocks=view.blocks)
-    gaining = [each for each, found in measured_remedies(why) if each.recommended or _style(found) == "good"]
+    gaining = [remedy for remedy, found in measured_remedies(why) if remedy.recommended or _style(found) == "good"]
     shown = gaining[:REMEDIES_MOST]
     if not shown:
         return [*lines, *_untested(record, why, view.width)]
     table = table_or_sentences(_columns()[:-1], shown, view.width, color=view.color)
-    coded = next((remedy for remedy in shown if remedy.code and remedy.is_code), None)
-    code = (
-        []
-        if coded is None
-        else [
-            "",
-            *wrap(f"{coded.says}:", view.width, "  "),
-            *_code_of(coded),
-            *_place_of(record, why, coded, view.width),
-        ]
-    )
-    return [*lines, "", *table, *code]
+    lines += ["", *table]
+    coded = [remedy for remedy in shown if remedy.code and remedy.is_code]
+    if coded:
+        lines += ["", *wrap(f"{coded[0].says}:", view.width, "  "), *_code_of(coded[0])]
+        lines += _place_of(record, why, coded[0], view.width)
+    return lines
 
 
 def _untested(record: Record, why: Why, width: int) -> list[str]:
@@ -120,9 +124,16 @@ def _untested(record: Record, why: Why, width: int) -> list[str]:
 
     The first is one whose place in the user's code is known.
     """
-    named = [each for each in why.remedies if each.cause in why.first[:1] and each.measured is None and each.code]
-    named = [each for each in named if each.is_code and each.reason != NOT_PROMISING]
-    remedy = min(named, key=lambda each: each.change is None, default=None)
+    named = [
+        remedy
+        for remedy in why.remedies
+        if remedy.cause in why.first[:1]
+        and remedy.measured is None
+        and remedy.code
+        and remedy.is_code
+        and remedy.reason != NOT_PROMISING
+    ]
+    remedy = min(named, key=lambda remedy: remedy.change is None, default=None)
     if remedy is None:
         return []
     head = f"Not tested here: {remedy.says}."
@@ -133,7 +144,7 @@ def _untested(record: Record, why: Why, width: int) -> list[str]:
 def measured_remedies(why: Why) -> list[tuple[Remedy, Factor]]:
     """Return the measured remedies with their gains, the best first, and those that change the learning last."""
     measured = [(remedy, remedy.measured) for remedy in why.remedies if remedy.measured is not None]
-    return sorted(measured, key=lambda each: (not each[0].recommended, each[0].changes == LEARNING, -each[1].ratio))
+    return sorted(measured, key=lambda pair: (not pair[0].recommended, pair[0].changes == LEARNING, -pair[1].ratio))
 
 
 def was_tried(remedy: Remedy) -> bool:
@@ -151,23 +162,8 @@ def _place_of(record: Record, why: Why, remedy: Remedy, width: int, *, is_tested
     """Return what makes the change, where the place of it in the user's code is known."""
     if remedy.change is None:
         return []
-    place = [each for each in recommended_first(why) if each.change is not None].index(remedy)
+    place = [other for other in recommended_first(why) if other.change is not None].index(remedy)
     return wrap(footnotes.apply_words(record, remedy.change, place, is_tested=is_tested), width, "  ")
-
-
-def _notes(record: Record, why: Why) -> list[str]:
-    """Return what a reader must know, the most important first."""
-    asked = _of_lane(record)
-    missing = [f"The budget had no room for: {', '.join(why.missing)}."] if why.missing else []
-    return [
-        *_line_words(record, why),
-        *_loader_words(record, why),
-        *_redrawn_words(record, why),
-        *card_sentence(record),
-        *footnotes.failure_sentences(asked),
-        *footnotes.doubts(asked),
-        *missing,
-    ]
 
 
 def _line_words(record: Record, why: Why) -> list[str]:
@@ -210,28 +206,30 @@ def _redrawn_words(record: Record, why: Why) -> list[str]:
 
 def _details(record: Record, why: Why, view: View) -> list[list[str]]:
     """Return all that was found, in sections."""
-    width, color = view.width, view.color
+    width = view.width
+    color = view.color
     # The ceilings. Unknown ones come last, with their reasons.
-    told = sorted(why.ceilings, key=lambda ceiling: isinstance(ceiling.items_per_s, Missing))
-    ceilings = flow((_ceiling(ceiling, record.workload.items) for ceiling in told), width, "ceilings: ") if told else []
-    if not why.missing:
-        missing = []
-    else:
-        names = ", ".join(why.missing)
-        missing = wrap(f"The budget had no room for: {names}.", width, "  ")
+    known_first = sorted(why.ceilings, key=lambda ceiling: isinstance(ceiling.items_per_s, Missing))
+    ceilings = [_ceiling(ceiling, record.workload.items) for ceiling in known_first]
+    # All causes, by their standing
+    causes = []
+    for standing in STANDINGS:
+        judged = [f"{cause.cause} ({cause.says})" for cause in why.causes if cause.standing == standing]
+        causes.append(flow(judged, width, f"{standing}: ") if judged else [])
+    missing = wrap(f"The budget had no room for: {', '.join(why.missing)}.", width, "  ") if why.missing else []
     # What a reader must know about the lane itself
     asked = _of_lane(record)
-    said = [wrap(each, width, "  ") for each in [*footnotes.remarks(asked), machine_words(record.machine)]]
-    remarks = [quiet(lines, color=color) for lines in [footnotes.failures(asked, width), *said]]
+    sentences = [*footnotes.remarks(asked), machine_words(record.machine)]
+    remarks = [footnotes.failures(asked, width), *(wrap(sentence, width, "  ") for sentence in sentences)]
     return [
         _step(record, why, width, blocks=view.blocks),
-        ceilings,
+        flow(ceilings, width, "ceilings: ") if ceilings else [],
         *remedy_sections(why.remedies, width, color=color),
-        *(_causes(why, standing, width) for standing in STANDINGS),
+        *causes,
         missing,
         *(wrap(word, width, "  ") for word in _line_words(record, why)),
         *(wrap(word, width, "  ") for word in [*_redrawn_words(record, why), *card_sentence(record)]),
-        *remarks,
+        *(quiet(lines, color=color) for lines in remarks),
     ]
 
 
@@ -256,11 +254,6 @@ def _ceiling(ceiling: Ceiling, items: str) -> str:
     return f"{words} (binds)" if ceiling.binds else words
 
 
-def _causes(why: Why, standing: CauseStanding, width: int) -> list[str]:
-    told = [f"{cause.cause} ({cause.says})" for cause in why.causes if cause.standing == standing]
-    return flow(told, width, f"{standing}: ") if told else []
-
-
 def _of_lane(record: Record) -> Record:
     """Return the record of the lane itself. Of the experiments only the gains matter."""
     return replace(record, lanes=record.lanes[:1], findings=(), answer=WhyAnswer())
@@ -277,12 +270,12 @@ def bar_lines(parts: Sequence[StepPart], width: int, *, blocks: bool = True) -> 
     cells = _shared_out([part.share for part in shown], width, least=WORTH_A_BLOCK)
     percents = _shared_out([part.share for part in shown], 100, least=1.0)
     bar = "".join(signs[part.of] * count for part, count in zip(shown, cells, strict=True))
-    told = [
+    legend = [
         f"{signs[part.of]} {PART_NAMES.get(part.of, part.of)} {count} %"
         for part, count in zip(shown, percents, strict=True)
     ]
-    one_line = "   ".join(told)
-    return [bar, *([one_line] if cells_wide(one_line) <= width else flow(told, width))]
+    one_line = "   ".join(legend)
+    return [bar, *([one_line] if cells_wide(one_line) <= width else flow(legend, width))]
 
 
 def drawn_parts(parts: Sequence[StepPart]) -> list[StepPart]:
@@ -293,7 +286,7 @@ def drawn_parts(parts: Sequence[StepPart]) -> list[StepPart]:
 def _shared_out(shares: Sequence[float], whole: int, *, least: float) -> list[int]:
     """Divide `whole` units by the shares, so that none is left. A share of at least `least` gets one."""
     exact = [share * whole for share in shares]
-    given = [max(floor(each), int(share >= least)) for each, share in zip(exact, shares, strict=True)]
+    given = [max(floor(units), int(share >= least)) for units, share in zip(exact, shares, strict=True)]
     by_rest = sorted(range(len(given)), key=lambda place: given[place] - exact[place])
     for place in by_rest[: max(0, whole - sum(given))]:
         given[place] += 1
@@ -305,12 +298,12 @@ def _shared_out(shares: Sequence[float], whole: int, *, least: float) -> list[in
 def remedy_sections(remedies: Sequence[Remedy], width: int, *, color: bool) -> list[list[str]]:
     """Return the table of tried remedies, failed ones with their reason. Then list the others, grouped by reason."""
     tried = [remedy for remedy in remedies if was_tried(remedy)]
-    unknown = [remedy for remedy in tried if isinstance(remedy.predicted, Missing)]
-    others = [remedy for remedy in remedies if remedy not in tried]
+    unknown = [(remedy, remedy.predicted.missing) for remedy in tried if isinstance(remedy.predicted, Missing)]
+    others = [(remedy, remedy.reason or "no reason is known") for remedy in remedies if remedy not in tried]
     return [
         _remedy_table(tried, width, color=color) if tried else [],
-        _grouped(unknown, _why_not_predicted, NOT_PREDICTED, width),
-        _grouped(others, lambda each: each.reason or "no reason is known", "not tried: ", width),
+        _grouped(unknown, NOT_PREDICTED, width),
+        _grouped(others, "not tried: ", width),
     ]
 
 
@@ -334,18 +327,24 @@ def _remedy_table(tried: Sequence[Remedy], width: int, *, color: bool) -> list[s
     for remedy in tried:
         if remedy.code and remedy.measured is not None and _style(remedy.measured) == "good":
             lines += [*wrap(f"{remedy.says}:", width, "  "), *(f"  {line}" for line in _code_of(remedy))]
-    code_lines = lines
-    return [*table_or_sentences(_columns()[:-1], tried, width, color=color), *code_lines]
+    return [*table_or_sentences(_columns()[:-1], tried, width, color=color), *lines]
 
 
 def _columns() -> list[Column[Remedy]]:
     """Return the columns of the remedies, the code last."""
     return [
         Column("remedy", _name, least=18),
-        Column("predicted", lambda each: _said(each.predicted), right=True),
-        Column("measured", _measured),
-        Column("changes", lambda each: each.changes, least=10),
-        Column("how", lambda each: each.code),
+        Column("predicted", lambda remedy: _said(remedy.predicted), right=True),
+        Column(
+            "measured",
+            lambda remedy: (
+                Cell(f"failed: {remedy.reason or 'no reason is known'}", "bad", spans=True)
+                if remedy.measured is None
+                else Cell(measured_words(remedy.measured), _style(remedy.measured))
+            ),
+        ),
+        Column("changes", lambda remedy: remedy.changes, least=10),
+        Column("how", lambda remedy: remedy.code),
     ]
 
 
@@ -357,28 +356,17 @@ def _said(predicted: float | Missing) -> str:
     return "-" if isinstance(predicted, Missing) else f"{factor(predicted)}x"
 
 
-def _measured(remedy: Remedy) -> Cell:
-    if remedy.measured is None:
-        return Cell(f"failed: {remedy.reason or 'no reason is known'}", "bad", spans=True)
-    return Cell(measured_words(remedy.measured), _style(remedy.measured))
-
-
 def _style(measured: Factor) -> Style:
     return "good" if measured.is_above(1) else "bad" if measured.is_below(1) else ""
 
 
-def _grouped(remedies: Sequence[Remedy], reason: Callable[[Remedy], str], head: str, width: int) -> list[str]:
+def _grouped(remedies: Sequence[tuple[Remedy, str]], head: str, width: int) -> list[str]:
     """Return remedies grouped by their reason."""
     by_reason: dict[str, list[str]] = {}
-    for remedy in remedies:
-        by_reason.setdefault(reason(remedy), []).append(remedy.says)
+    for remedy, reason in remedies:
+        by_reason.setdefault(reason, []).append(remedy.says)
     parts = [f"{', '.join(names)} ({why})" for why, names in by_reason.items()]
     return flow(parts, width, head) if parts else []
-
-
-def _why_not_predicted(remedy: Remedy) -> str:
-    told = remedy.predicted
-    return told.missing if isinstance(told, Missing) else ""
 
 
 # The figures of why: the parts of a step, the three ceilings, what each experiment gained, and all causes.
@@ -389,19 +377,29 @@ def figures(record: Record) -> list[Figure]:
     why = why_of(record)
     # The measured gains of remedies around 1, the best first
     rows = []
-    for remedy, found in [each for each in measured_remedies(why) if each[1].ratio > 0][:GAINS_MOST]:
+    for remedy, found in [pair for pair in measured_remedies(why) if pair[1].ratio > 0][:GAINS_MOST]:
         low, high = found.drawn_ends
         rows.append(ShownFactor(_remedy_name(remedy), found.ratio, low, high, words=_factor_words(found)))
     says = "Each was raced against the lane as it is. The line is the estimate, the band its 95 % interval."
-    gain_figures = (
-        [Figure("What it would gain, as measured", Factors(short_name(why.lane), tuple(rows)), says)] if rows else []
-    )
+    lane = short_name(why.lane)
+    gains = [Figure("What it would gain, as measured", Factors(lane, tuple(rows)), says)] if rows else []
+    shares = tuple(Part(part.of, part.share) for part in drawn_parts(why.parts) if part.share > 0)
+    parts = [Figure("Where the time of a step goes", Stack(((lane, shares),)))] if shares else []
+    causes = tuple((cause.cause, cause.standing, cause.says) for cause in why.causes)
+    # The remedies with their code: those to which something pointed, then all others, folded
+    heads = ("remedy", "=predicted", "=measured", "changes", "`code")
+    pointed = [remedy for remedy in why.remedies if was_tried(remedy) or isinstance(remedy.predicted, float)]
+    tried = Table(heads, tuple(map(_remedy, pointed)))
+    others = Table(heads, tuple(_remedy(remedy) for remedy in why.remedies if remedy not in pointed))
+    remedies = [Figure("What may be changed", tried, "The code does the same in your training.")] * bool(tried.rows)
+    says = "Nothing pointed to these, or they cannot be tried here."
+    remedies += [Figure("What was not tried", others, says, more=True)] * bool(others.rows)
     return [
-        *gain_figures,
-        *_remedies(why),
-        *_parts(why),
+        *gains,
+        *remedies,
+        *parts,
         *_ceilings_figure(why, record),
-        _causes_figure(why),
+        Figure("Every cause that was judged", Table(("cause", "verdict", "why"), causes)),
         *folded(
             *lane_bars(record),
             *step_figures(record.lanes[:1]),
@@ -410,11 +408,6 @@ def figures(record: Record) -> list[Figure]:
             *fact_figures(record),
         ),
     ]
-
-
-def _parts(why: Why) -> list[Figure]:
-    parts = tuple(Part(part.of, part.share) for part in drawn_parts(why.parts) if part.share > 0)
-    return [Figure("Where the time of a step goes", Stack(((short_name(why.lane), parts),)))] if parts else []
 
 
 def _ceilings_figure(why: Why, record: Record) -> list[Figure]:
@@ -426,22 +419,10 @@ def _ceilings_figure(why: Why, record: Record) -> list[Figure]:
         low, high = ceiling.drawn_ends
         words = f"{number(ceiling.items_per_s)}{', which binds' if ceiling.binds else ''}"
         bars.append(Bar(ceiling.stage, ceiling.items_per_s, low, high, words, "best" if ceiling.binds else "lane"))
-    title, says = "The three ceilings", f"{record.workload.items} per second of each stage alone. The lowest binds."
     is_log = are_far_apart(bars)
+    says = f"{record.workload.items} per second of each stage alone. The lowest binds."
     says += " The scale is logarithmic." * is_log
-    return [Figure(title, Bars("a second", tuple(bars), is_log=is_log), says)] if bars else []
-
-
-def _remedies(why: Why) -> list[Figure]:
-    """Return the remedies with their code: those to which something pointed, then all others, folded."""
-    heads = ("remedy", "=predicted", "=measured", "changes", "`code")
-    pointed = [remedy for remedy in why.remedies if was_tried(remedy) or isinstance(remedy.predicted, float)]
-    tried = tuple(map(_remedy, pointed))
-    others = tuple(_remedy(remedy) for remedy in why.remedies if remedy not in pointed)
-    says = "Nothing pointed to these, or they cannot be tried here."
-    found = [Figure("What may be changed", Table(heads, tried), "The code does the same in your training.")]
-    rest = [Figure("What was not tried", Table(heads, others), says, more=True)]
-    return found * bool(tried) + rest * bool(others)
+    return [Figure("The three ceilings", Bars("a second", tuple(bars), is_log=is_log), says)] if bars else []
 
 
 def _remedy_name(remedy: Remedy) -> str:
@@ -474,11 +455,6 @@ def _factor_words(found: Factor) -> str:
     if found.ends is None:
         return f"{factor(found.ratio)}x (one pair)"
     return f"{factor(found.ratio)}x ({'-'.join(map(factor, found.ends))})"
-
-
-def _causes_figure(why: Why) -> Figure:
-    rows = tuple((cause.cause, cause.standing, cause.says) for cause in why.causes)
-    return Figure("Every cause that was judged", Table(("cause", "verdict", "why"), rows))
 
 
 def summary(record: Record) -> list[str]:

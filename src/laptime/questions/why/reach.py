@@ -11,13 +11,15 @@ from laptime.analysis.step_states import find_lane_state
 from laptime.model.record import LaneResult
 
 BEYOND = 1.5  # times the step by which a state was there
-PROVEN_BEFORE, TURNS_SEEN = 10, 2  # steps of a proof; times that a heat comes to what is between iterations
+PROVEN_BEFORE = 10  # steps of a proof
+TURNS_SEEN = 2  # times that a heat comes to what is between iterations
 BETWEEN_MUCH = 0.1  # of the time
 
 
 def find_reach(lane: LaneResult) -> int:
     """Return the step to which later heats go on, so that they have the state that the first one showed; 0 for none."""
-    state, denormals = find_lane_state(lane), denormals_of(lane)
+    state = find_lane_state(lane)
+    denormals = denormals_of(lane)
     begins = 0 if state is None else state.step
     if denormals is not None and denormals.cost:
         # They were there after the windows, at the latest in the last of the steps that were taken apart.
@@ -27,12 +29,10 @@ def find_reach(lane: LaneResult) -> int:
             default=0,
         )
         begins += apart
-    return max(round(BEYOND * begins), *(PROVEN_BEFORE + TURNS_SEEN * period for period in _periods(lane)), 0)
-
-
-def _periods(lane: LaneResult) -> list[int]:
-    """Return how many iterations pass from one turn of what is found between them to the next."""
+    # How many iterations pass from one turn of what is found between them to the next
     script = first_script(lane)
     loop = None if script is None else script.loop
-    is_found = lane.status == "ok" and loop is not None and share_of_steps(lane) < 1 - BETWEEN_MUCH
-    return [math.ceil(loop.iterations / gap.times) for gap in loop.gaps if gap.times] if is_found and loop else []
+    periods = []
+    if lane.status == "ok" and loop is not None and share_of_steps(lane) < 1 - BETWEEN_MUCH:
+        periods = [math.ceil(loop.iterations / gap.times) for gap in loop.gaps if gap.times]
+    return max(round(BEYOND * begins), *(PROVEN_BEFORE + TURNS_SEEN * period for period in periods), 0)

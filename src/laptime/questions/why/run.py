@@ -25,7 +25,7 @@ from laptime.model.machine import Machine
 from laptime.model.plan import PlannedLane
 from laptime.model.process import AS_WRITTEN, NO_TRAINING, READY, Lane
 from laptime.model.quantities import Factor, Missing
-from laptime.model.record import Comparison, Finding, LaneResult, Record
+from laptime.model.record import Comparison, Finding, LaneResult
 from laptime.model.symptoms import NO_INPUT
 from laptime.planner.groups import GROUP_HEATS_LEAST, HEATS_USUAL, OVERRUN, refuse_group_for, shortest_pace
 from laptime.planner.lanes import parse_lane
@@ -101,7 +101,8 @@ def prepare_why(ask: Ask, machine: Machine) -> Inquiry:
     refuse_group_for("why", planned)
     if planned.settings.input in NO_TRAINING:
         raise UsageError(f"why: {planned.name} trains nothing", "name the lane of a training")
-    given, subject = facts_of(prepared, workload), prepared.plan.subject
+    given = facts_of(prepared, workload)
+    subject = prepared.plan.subject
     lane = replace(parse_lane(prepared.plan.ask.lanes[0]), device=planned.device.name)
     asked = AskedLane(lane, planned, partial(plan_lane, machine=prepared.machine, subject=given))
     possible = list_possible(asked, AskedTraining(planned, prepared.machine, workload))
@@ -113,10 +114,10 @@ def _inquire_script(ask: Ask, machine: Machine) -> Inquiry:
     """Plan the experiments that need no change of a script."""
     subject = describe_script(ask)
     code = note_code_of({subject.name: subject.file})
-    seen = see_devices(ask, subject, machine)
-    devices = find_devices(seen)
+    machine = see_devices(ask, subject, machine)
+    devices = find_devices(machine)
     text = ask.lanes[0] if ask.lanes else devices[-1 if len(devices) == 1 else 1].name
-    plan = plan_script(replace(ask, lanes=(text,)), seen, subject)
+    plan = plan_script(replace(ask, lanes=(text,)), machine, subject)
     planned = plan.lanes[0]
     lane = replace(parse_lane(text), framework=SCRIPT, device=planned.device.name)
 
@@ -126,13 +127,13 @@ def _inquire_script(ask: Ask, machine: Machine) -> Inquiry:
         if others:
             says = f"{' and '.join(sorted(others))}: {TUNED_ALONE}"
             raise UsageError(says, f"laptime tune {ask.what}")
-        return plan_script_lane(wanted, devices=devices, machine=seen)
+        return plan_script_lane(wanted, devices=devices, machine=machine)
 
     asked = AskedLane(lane, planned, plan_lane_of_why)
-    training = AskedTraining(planned, seen, None, subject.written_for or "torch")
+    training = AskedTraining(planned, machine, None, subject.written_for or "torch")
     changes = ChangeFinder(ask.what, subject.file, subject.function)
     possible = with_lines(_with_changes(list_possible(asked, training), changes), (), changes.source_of)
-    return Inquiry(plan, seen, None, asked, possible, changes, code=code)
+    return Inquiry(plan, machine, None, asked, possible, changes, code=code)
 
 
 def _with_changes(experiments: Sequence[Experiment], changes: ChangeFinder) -> tuple[Experiment, ...]:
@@ -152,7 +153,8 @@ class WhySearch:
     """A running inquiry: the lane of each experiment, and the time of each lane's last heat."""
 
     def __init__(self, job: Job, inquiry: Inquiry) -> None:
-        self._job, self._inquiry = job, inquiry
+        self._job = job
+        self._inquiry = inquiry
         self._no_time = NO_BUDGET  # why an experiment was not tried that is worth its time
         pace = shortest_pace(job.plan.pace, takes_turns=job.plan.alone is None)
         self._base = job.plan.lanes[0]
@@ -164,28 +166,27 @@ class WhySearch:
         self._slow_with_denormals: bool | None = None
         self._watched: tuple[Finding, ...] | None = None  # of a script
         self._expect_imports_s: Callable[[Sequence[PlannedLane]], float] = lambda _lanes: 0.0
-        if job.begun is not None:
-            self._take_up(job.begun)
-
-    def _take_up(self, begun: Record) -> None:
-        """Go on with the experiments that a record has."""
-        self._heed(begun.lanes[0])
+        if job.begun is None:
+            return
+        # Go on with the experiments that the record has
+        self._heed(job.begun.lanes[0])
         tried = {
             plan_experiment(self._inquiry.lane, experiment).name: experiment
             for experiment in self._inquiry.experiments
             if experiment.absent is None
         }
-        for lane in begun.lanes:
+        for lane in job.begun.lanes:
             if lane.name in tried:
                 self._add(tried[lane.name])
-        check_known(begun, {lane.name: lane for lane in self._job.plan.lanes})
-        take_up(self._rounds, begun)
+        check_known(job.begun, {lane.name: lane for lane in job.plan.lanes})
+        take_up(self._rounds, job.begun)
         self._learn_costs([lane for lane in self._job.plan.lanes if self._rounds.heats[lane.name]])
         self._rounds.pace = replace(self._rounds.pace, reach_step=find_reach(self._rounds.result_of(self._base)))
 
     def run(self) -> None:
         """Measure the lane and its ceilings, then the experiments that they point to."""
-        rounds, begun = self._rounds, self._job.begun
+        rounds = self._rounds
+        begun = self._job.begun
         if self._base.framework != SCRIPT or (begun is not None and not self._is_timed()):
             for name in self._stages():
                 self._add(self._inquiry.named(name))
@@ -204,12 +205,17 @@ class WhySearch:
 
     def reduce(self, status: RecordStatus) -> Outcome:
         """Explain what was measured. While the heats run, or if the lane did not finish one, nothing is concluded."""
-        lanes, machine, rounds = self._rounds.results(), self._job.machine, self._rounds
+        rounds = self._rounds
+        lanes = rounds.results()
+        machine = self._job.machine
         reference = rounds.proof.kept_reference(self._job.plan.subject)
         if status == "running" or lanes[0].step_ms is None:
             return Outcome(lanes, WhyAnswer(), (), reference, rounds.parameters)
-        missing = [*self._unfinished(lanes), *self._promising()]
-        compared = tuple(each for lane in lanes[1:] if (each := self._compare(lanes[0], lane)))
+        # Those that have begun and of which no heat was finished when the time ran out, and those that have not begun
+        empty = {lane.name for lane in lanes if lane.status == "ok" and lane.step_ms is None}
+        unfinished = [name for name, lane in self._lanes.items() if name not in STEP_STAGES and lane in empty]
+        missing = [*unfinished, *self._promising()]
+        compared = tuple(comparison for lane in lanes[1:] if (comparison := self._compare(lanes[0], lane)))
         self._no_time = INTERRUPTED if status == "interrupted" else NO_BUDGET
         is_whole = status != "interrupted"
         why = explain(self._gather_facts(lanes, missing), tuple(missing), is_whole=is_whole)
@@ -250,7 +256,8 @@ class WhySearch:
         signs = next((heat.heat.signs for heat in base.heats if heat.heat.signs is not None), None)
         if signs is None or NO_INPUT not in signs.notes:
             return
-        no_input, impossible = signs.notes[NO_INPUT], signs.impossible
+        no_input = signs.notes[NO_INPUT]
+        impossible = signs.impossible
 
         def why_not(experiment: Experiment) -> str | None:
             if experiment.settings[0].startswith(OF_INPUT):
@@ -259,24 +266,28 @@ class WhySearch:
             return next((impossible[word] for word in words if word in impossible), None)
 
         left = [
-            each if each.absent or (why := why_not(each)) is None else replace(each, absent=Missing(why))
-            for each in self._inquiry.experiments
+            experiment
+            if experiment.absent or (why := why_not(experiment)) is None
+            else replace(experiment, absent=Missing(why))
+            for experiment in self._inquiry.experiments
         ]
         self._inquiry = replace(self._inquiry, experiments=tuple(left))
 
     def _add(self, experiment: Experiment) -> None:
         """Add an experiment to the rounds. Experiments with the same settings share a lane."""
         lane = plan_experiment(self._inquiry.lane, experiment)
-        same = [
-            each for each in self._inquiry.experiments if each.settings == experiment.settings and each.absent is None
-        ]
-        self._lanes |= {each.name: lane.name for each in same}
+        self._lanes |= {
+            other.name: lane.name
+            for other in self._inquiry.experiments
+            if other.settings == experiment.settings and other.absent is None
+        }
         self._rounds.admit(lane)
 
     def _lanes_of(self, names: Sequence[str]) -> list[PlannedLane]:
         """Return the lane itself and the lanes of these experiments, each once, except those that failed."""
         wanted = {self._base.name, *(self._lanes[name] for name in names if name in self._lanes)}
-        return [lane for lane in self._job.plan.lanes if lane.name in wanted and self._finishes(lane)]
+        lanes = [lane for lane in self._job.plan.lanes if lane.name in wanted]
+        return [lane for lane in lanes if all(heat.process.status == "ok" for heat in self._rounds.heats[lane.name])]
 
     @property
     def _left_s(self) -> float:
@@ -297,7 +308,8 @@ class WhySearch:
 
     def _affordable(self, names: Sequence[str]) -> list[PlannedLane]:
         """Return the lane itself, and those of the experiments' lanes that, paired with it, fit into the time left."""
-        base, others = self._base, self._lanes_of(names)
+        base = self._base
+        others = self._lanes_of(names)
         if base not in others:
             return []  # it has failed meanwhile, and there is nothing to pair with
         return [base, *(other for other in others[1:] if self._cost_s([base, other]) <= self._left_s)]
@@ -313,14 +325,16 @@ class WhySearch:
         self._rounds.pace = replace(self._rounds.pace, reach_step=reach)
         if self._rounds.pace.takes_turns:
             # How much longer a heat's turns take at most, so that its steps come as far as the first one's
-            step, measure_s = self._rounds.result_of(self._base).step_ms, self._rounds.pace.measure_s
+            step = self._rounds.result_of(self._base).step_ms
+            measure_s = self._rounds.pace.measure_s
             way_s = reach * step.median / 1e3 if step is not None else 0.0
             further_s = max(0.0, min(way_s, REACH_FACTOR * measure_s) - measure_s)
             self._heat_s = {name: heat_s + further_s for name, heat_s in self._heat_s.items()}
 
     def _run_fitting(self, lanes: Sequence[PlannedLane], prestarter: Prestarter) -> None:
         """Run a round, and leave out lanes for which the time runs short. The lane itself has to fit."""
-        rounds, left_s = self._rounds, self._left_s
+        rounds = self._rounds
+        left_s = self._left_s
         if rounds.pace.takes_turns:
             kept = [self._base]
             for lane in lanes[1:]:
@@ -354,20 +368,20 @@ class WhySearch:
         for lane, _ in last:
             self._heat_s[lane.name] = took_s[lane.name] * part * self._rounds.share_again([lane])
 
-    def _finishes(self, lane: PlannedLane) -> bool:
-        return all(heat.process.status == "ok" for heat in self._rounds.heats[lane.name])
-
     def _go_on(self, prestarter: Prestarter) -> bool:
         """Race the most promising of the remaining experiments against the lane. Return whether any round ran."""
         if self._base not in self._lanes_of(()):
             return False  # the lane itself did not finish
         if self._run_first_of_all(prestarter):
             return True
-        single, open_ = self._single(), self._unproven()
+        single = self._single()
+        open_ = self._unproven()
         if not open_:
             # Not where a single pair takes most of the budget: the others would have no time.
             is_dear = self._cost_s(self._lanes_of(single)) > self._job.plan.ask.budget_s / 2
-            self._may_overrun = not (is_dear or self._has_interval())
+            begun = (lane for name, lane in self._lanes.items() if name not in STEP_STAGES)
+            has_interval = any(len(self._rounds.heats[lane]) >= EXPERIMENT_ROUNDS for lane in begun)
+            self._may_overrun = not (is_dear or has_interval)
             has_run = bool(single) and self._run_rounds(single, 1, prestarter, ceilings=False)
             self._may_overrun = False
             if has_run:
@@ -376,9 +390,8 @@ class WhySearch:
             return True
         group = self._fitting(self._promising())
         left_s = self._left_s
-        rounds = (
-            GROUP_HEATS_LEAST if self._cost_s(self._with(group)) * GROUP_HEATS_LEAST <= left_s else EXPERIMENT_ROUNDS
-        )
+        fits = self._cost_s(self._with(group)) * GROUP_HEATS_LEAST <= left_s
+        rounds = GROUP_HEATS_LEAST if fits else EXPERIMENT_ROUNDS
         if not group and not self._wants_ceilings(GROUP_HEATS_LEAST):
             return self._use_rest(prestarter)
         for name in group:
@@ -422,7 +435,8 @@ class WhySearch:
         It is timed once, in a few milliseconds.
         """
         lane = self._rounds.result_of(self._base)
-        denormals, is_local = denormals_of(lane), not self._job.launcher.is_elsewhere
+        denormals = denormals_of(lane)
+        is_local = not self._job.launcher.is_elsewhere
         if denormals is None or not denormals.cost or find_lane_state(lane) is not None:
             return None
         if self._slow_with_denormals is None and is_local and self._base.framework != FAKE_FRAMEWORK:
@@ -452,11 +466,6 @@ class WhySearch:
         seem = {name: factor.ratio for name in alone if (factor := facts.factor(name)) is not None}
         return [name for name in seem if seem[name] == max(seem.values()) > 1 + facts.margin][:1]
 
-    def _has_interval(self) -> bool:
-        """Whether any experiment has two pairs."""
-        begun = (lane for name, lane in self._lanes.items() if name not in STEP_STAGES)
-        return any(len(self._rounds.heats[lane]) >= EXPERIMENT_ROUNDS for lane in begun)
-
     def _unproven(self) -> list[str]:
         """Return the experiments to repeat: those that seem to gain most, where no cause is proven yet.
 
@@ -480,11 +489,6 @@ class WhySearch:
             experiment.name for experiment in self._inquiry.experiments if experiment.absent is None
         } - self._lanes.keys()
         return {name: promise for name, promise in rank_experiments(facts).items() if name in possible}
-
-    def _unfinished(self, lanes: Sequence[LaneResult]) -> list[str]:
-        """Return the experiments that have begun and of which no heat was finished when the time ran out."""
-        empty = {lane.name for lane in lanes if lane.status == "ok" and lane.step_ms is None}
-        return [name for name, lane in self._lanes.items() if name not in STEP_STAGES and lane in empty]
 
     def _fitting(self, promises: Mapping[str, float]) -> list[str]:
         """Return the experiments that fit into the time left, in order.
@@ -523,7 +527,9 @@ class WhySearch:
 
     def _gather_facts(self, lanes: Sequence[LaneResult], missing: Sequence[str] = ()) -> WhyFacts:
         """Collect all facts that the rules use. The budget had no room for the `missing` experiments."""
-        found, base, plan = {lane.name: lane for lane in lanes}, lanes[0], self._job.plan
+        found = {lane.name: lane for lane in lanes}
+        base = lanes[0]
+        plan = self._job.plan
         stages: dict[Stage, LaneResult] = {
             stage: found[self._lanes[stage]] for stage in STEP_STAGES if stage in self._lanes
         }
@@ -532,12 +538,17 @@ class WhySearch:
         # Whether a user's own step has convolutions; None where its work was not counted
         reference = self._rounds.proof.kept_reference(plan.subject)
         work = None if reference is None else reference.work
-        convolves = (
-            any(operator.kind in CONVOLUTIONS for operator in work.operators)
-            if work is not None and work.operators
-            else None
-        )
-        experiments = self._inquiry.experiments if convolves is not False else _without_layout(self._inquiry)
+        convolves = None
+        if work is not None and work.operators:
+            convolves = any(operator.kind in CONVOLUTIONS for operator in work.operators)
+        experiments = self._inquiry.experiments
+        layout = [experiment for experiment in experiments if experiment.name == LAYOUT]
+        if convolves is False and layout:  # a layout of images is no part of a step without convolutions
+            experiments = tuple(
+                replace(other, code="; ".join(part for part in other.code.split("; ") if part != layout[0].code))
+                for other in experiments
+                if other != layout[0]
+            )
         heats = self._rounds.heats[self._base.name]
         told_steps = next((heat.steps_per_lap for heat in heats if heat.steps_per_lap), None)
         return WhyFacts(
@@ -560,7 +571,8 @@ class WhySearch:
         if experiment.name not in self._lanes:
             return Trial(experiment, None, None, self._no_time if experiment.name in missing else NOT_PROMISING)
         name = self._lanes[experiment.name]
-        lane, base = found[name], found[self._base.name]
+        lane = found[name]
+        base = found[self._base.name]
         compared = self._compare(base, lane)
         if lane.status != "ok":
             return Trial(experiment, name, None, lane.reason)
@@ -592,18 +604,6 @@ class WhySearch:
         return compare_lanes(lane, base, margin=0.05, alpha=self._alpha)
 
 
-def _without_layout(inquiry: Inquiry) -> tuple[Experiment, ...]:
-    """Return the experiments for a step without convolutions: a layout of images is no part of their code."""
-    layout = next((experiment for experiment in inquiry.experiments if experiment.name == LAYOUT), None)
-    if layout is None:
-        return inquiry.experiments
-    return tuple(
-        replace(experiment, code="; ".join(part for part in experiment.code.split("; ") if part != layout.code))
-        for experiment in inquiry.experiments
-        if experiment != layout
-    )
-
-
 # Experiments of `why`: the lane that each experiment runs, or why the lane under study cannot have it.
 
 
@@ -631,7 +631,13 @@ def check_experiments(asked: AskedLane, experiments: Iterable[Experiment]) -> tu
     """
     checked = [_checked(asked, experiment) for experiment in experiments]
     possible = [experiment for experiment in checked if experiment.absent is None]
-    changes = {experiment.settings: _changed(asked, plan_experiment(asked, experiment)) for experiment in possible}
+    changes = {}  # by the settings of an experiment, those in which its lane differs from the lane under study
+    theirs = asdict(asked.planned.settings)
+    for experiment in possible:
+        mine = asdict(plan_experiment(asked, experiment).settings)
+        changes[experiment.settings] = {
+            (name, str(value)) for name, value in mine.items() if name != "preset" and value != theirs[name]
+        }
     return tuple(
         replace(experiment, code=code, is_code=True)
         if experiment in possible
@@ -642,16 +648,10 @@ def check_experiments(asked: AskedLane, experiments: Iterable[Experiment]) -> tu
     )
 
 
-def _changed(asked: AskedLane, lane: PlannedLane) -> set[tuple[str, object]]:
-    """Return the settings in which a lane differs from the lane under study."""
-    mine, theirs = (asdict(planned_lane.settings) for planned_lane in (lane, asked.planned))
-    return {(name, str(value)) for name, value in mine.items() if name != "preset" and value != theirs[name]}
-
-
 def _code_of(
-    wanted: set[tuple[str, object]],
+    wanted: set[tuple[str, str]],
     experiments: Iterable[Experiment],
-    changes: dict[tuple[str, ...], set[tuple[str, object]]],
+    changes: dict[tuple[str, ...], set[tuple[str, str]]],
 ) -> str:
     """Return the code of all experiments that together make these changes; what only races a lane is no code."""
     parts = (

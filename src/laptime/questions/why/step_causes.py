@@ -61,7 +61,8 @@ LARGER_PART = "larger_part"  # the part of a step that takes longer, and its sha
 _PARTS = {"outside": "what is outside of it", "compute": "computing", "host": "the host", "copy": "the copy"}
 MANY_READS = 8  # a step: a loss and some scores are fewer
 READ_BY_CODE = "read_by_its_code"
-NEARLY_BUSY, NEARLY_IDLE = 0.9, 0.6
+NEARLY_BUSY = 0.9
+NEARLY_IDLE = 0.6
 OTHERS_CORES_BUSY = 0.3  # cores
 
 
@@ -78,25 +79,25 @@ def measuring_error(facts: WhyFacts) -> Verdict:
     if not starts:
         return Verdict(MEASURING_ERROR, "not tested", "no heat of this lane has windows that could be compared")
     start = mean_factor(starts)
-    told: dict[str, Any] = {"first_window": figures(start), "first_step_ms": facts.lane.first_step_ms}
+    evidence: dict[str, Any] = {"first_window": figures(start), "first_step_ms": facts.lane.first_step_ms}
     says = f"in the first window a step takes {between(start)} what it takes later"
     if start.is_above(SLOW_START):
-        return Verdict(MEASURING_ERROR, "proven", f"{says}; laptime counts from where it is steady", told)
-    return judge(facts, MEASURING_ERROR, _first_step(facts, start, says, told))
-
-
-def _first_step(facts: WhyFacts, start: Factor, says: str, told: dict[str, Any]) -> Signature:
-    first, step = facts.lane.first_step_ms, facts.step_ms
+        return Verdict(MEASURING_ERROR, "proven", f"{says}; laptime counts from where it is steady", evidence)
+    first = facts.lane.first_step_ms
+    step = facts.step_ms
     if start.ratio >= SLOW_START:
-        return Signature(True, f"{says}; laptime counts from where it is steady", told)
-    if first is None or not step:
-        return Signature(False, f"every window is fenced at both ends, and {says}", told)
-    naive = (first + (NAIVE_STEPS - 1) * step) / (NAIVE_STEPS * step)
-    told["naive"] = naive
-    long = f"the first step takes {taken(first)}, {count(first / step)} times a later one"
-    if naive >= NAIVE:
-        return Signature(True, f"{long}: who counts it in measures {times(naive)} the time; laptime does not", told)
-    return Signature(False, f"every window is fenced at both ends, {says}, and {long} and in no figure", told)
+        sign = Signature(True, f"{says}; laptime counts from where it is steady", evidence)
+    elif first is None or not step:
+        sign = Signature(False, f"every window is fenced at both ends, and {says}", evidence)
+    else:
+        naive = (first + (NAIVE_STEPS - 1) * step) / (NAIVE_STEPS * step)
+        evidence["naive"] = naive
+        long = f"the first step takes {taken(first)}, {count(first / step)} times a later one"
+        says = f"every window is fenced at both ends, {says}, and {long} and in no figure"
+        if naive >= NAIVE:
+            says = f"{long}: who counts it in measures {times(naive)} the time; laptime does not"
+        sign = Signature(naive >= NAIVE, says, evidence)
+    return judge(facts, MEASURING_ERROR, sign)
 
 
 def outside_step(facts: WhyFacts) -> Verdict:
@@ -130,8 +131,9 @@ def were_timed(verdict: Verdict) -> bool:
 
 def _no_pauses(facts: WhyFacts) -> Verdict:
     """Perhaps no lap ended while steps were timed. A published validation was measured separately."""
-    looks = _share_of_validation(facts)
-    if looks is not None and looks >= WORTH_SHARE:
+    whole = facts.lane.whole
+    looks = 0.0 if whole is None else whole.validation_s / (whole.validation_s + whole.train_s.median)
+    if whole is not None and looks >= WORTH_SHARE:
         says = f"by a look at some items, validation after each lap takes {percent(looks)} of the training"
         return Verdict(OUTSIDE_STEP, "likely", says, {"validation_share": looks}, gain=1 / (1 - looks))
     long = long_share(facts.lane)
@@ -147,19 +149,13 @@ def _no_pauses(facts: WhyFacts) -> Verdict:
     return Verdict(OUTSIDE_STEP, "ruled out", says, evidence)
 
 
-def _share_of_validation(facts: WhyFacts) -> float | None:
-    whole = facts.lane.whole
-    if whole is None:
-        return None
-    return whole.validation_s / (whole.validation_s + whole.train_s.median)
-
-
 def input_pipeline(facts: WhyFacts) -> Verdict:
     """Decoded batches from memory remove the loader, and on a processor nothing else: that proves it.
 
     Of batches that cannot be replayed, the wait may have been seen, and workers may have removed it.
     """
-    part, alone = part_share(facts, "loader"), stage_share(facts, "loader")
+    part = part_share(facts, "loader")
+    alone = stage_share(facts, "loader")
     if isinstance(alone, Missing) and facts.symptoms is not None and NO_INPUT in facts.symptoms.notes:
         return Verdict(INPUT, "not testable here", facts.symptoms.notes[NO_INPUT])
     if (
@@ -170,7 +166,13 @@ def input_pipeline(facts: WhyFacts) -> Verdict:
         return judge(facts, INPUT, Signature(None, f"the loader's share is not known: {alone.missing}"), ["decoded"])
     says = f"the loader takes {percent(part)} of a step"
     if not isinstance(alone, Missing):
-        says += f", alone {_ms(facts, alone)} of {_ms(facts, 1.0)}" if part >= WORTH_SHARE else _beside(facts, alone)
+        took = f"{_ms(facts, alone)} of {_ms(facts, 1.0)}"
+        if part >= WORTH_SHARE:
+            says += f", alone {took}"
+        else:
+            says += (
+                f" ({took})" if alone < WORTH_SHARE else f": alone it takes {took}, and works while the step computes"
+            )
     evidence: dict[str, object] = {"share": part, "alone": None if isinstance(alone, Missing) else alone}
     line = None if facts.symptoms is None else facts.symptoms.notes.get(DATA_LINE)
     if line is not None and part >= WORTH_SHARE:
@@ -183,7 +185,11 @@ def input_pipeline(facts: WhyFacts) -> Verdict:
         evidence[LARGER_PART] = [most.of, most.share]
     evidence |= {TIMED_PART: True} if facts.is_timed else {}
     sign = Signature(is_there=True, says=says, evidence=evidence, gain=1 / (1 - min(part, 0.999)))
-    return judge(facts, INPUT, sign, _swaps(facts))
+    # The experiments that remove the loader; batches on the device count if the copy is the smaller part
+    swaps = [name for name in ("decoded", "fast", "workers") if facts.moved(name) or name == "decoded"]
+    if facts.on_processor or part > part_share(facts, "copy"):
+        swaps.append("compute")
+    return judge(facts, INPUT, sign, swaps)
 
 
 def name_loader(verdict: Verdict) -> str:
@@ -191,7 +197,8 @@ def name_loader(verdict: Verdict) -> str:
 
     It bounds a training only where no other part of a step takes longer.
     """
-    where, larger = verdict.evidence.get("where"), verdict.evidence.get(LARGER_PART)
+    where = verdict.evidence.get("where")
+    larger = verdict.evidence.get(LARGER_PART)
     if larger is None:
         return "the loader bounds this training" + (f", most of all {where}" if where else "")
     at = f" at {where}" if where else ""
@@ -199,29 +206,23 @@ def name_loader(verdict: Verdict) -> str:
     return f"the loader{at} takes {percent(verdict.evidence['share'])} of a step, and {_PARTS[of]} {percent(share)}"
 
 
-def _swaps(facts: WhyFacts) -> list[str]:
-    """Return the experiments that remove the loader; batches on the device count if the copy is the smaller part."""
-    names = [name for name in ("decoded", "fast", "workers") if facts.moved(name) or name == "decoded"]
-    if facts.on_processor or part_share(facts, "loader") > part_share(facts, "copy"):
-        names.append("compute")
-    return names
-
-
-def _beside(facts: WhyFacts, alone: float) -> str:
-    if alone < WORTH_SHARE:
-        return f" ({_ms(facts, alone)} of {_ms(facts, 1.0)})"
-    return f": alone it takes {_ms(facts, alone)} of {_ms(facts, 1.0)}, and works while the step computes"
-
-
 def copy_to_device(facts: WhyFacts) -> Verdict:
     """The copy is what batches on the device gain and decoded batches in memory do not."""
     if facts.on_processor:
         return Verdict(COPY_PART, "not testable here", "a lane on the processor copies nothing to a device")
-    part, alone = part_share(facts, "copy"), stage_share(facts, "copy")
+    part = part_share(facts, "copy")
+    alone = stage_share(facts, "copy")
     if isinstance(alone, Missing):
         return judge(facts, COPY_PART, Signature(None, f"the copy's share is not known: {alone.missing}"), ["copy"])
-    says = f"the copy to the device takes {percent(part)} of a step{_rate(facts)}"
-    evidence = {"share": part, "alone": alone, "bytes_per_s": _bytes_per_s(facts)}
+    # How fast batches were copied in the steps that were taken apart
+    copied = facts.symptom("copied_bytes")
+    spent_ns = facts.symptom("copy_ns")
+    bytes_per_s = None
+    if not isinstance(copied, Missing) and not isinstance(spent_ns, Missing) and spent_ns and copied:
+        bytes_per_s = copied / spent_ns * 1e9
+    rate = "" if bytes_per_s is None else f", at {bytes_per_s / 1e9:.2g} GB/s"
+    says = f"the copy to the device takes {percent(part)} of a step{rate}"
+    evidence = {"share": part, "alone": alone, "bytes_per_s": bytes_per_s}
     if part < WORTH_SHARE:
         return Verdict(COPY_PART, "ruled out", says, evidence)
     sign = Signature(is_there=True, says=says, evidence=evidence, gain=1 / (1 - min(part, 0.999)))
@@ -272,7 +273,14 @@ def too_little_work(facts: WhyFacts) -> Verdict:
     """A step that takes no longer with twice the batch is bound by its launches, not by its work."""
     computing = part_share(facts, "compute") + part_share(facts, "host")
     busy = facts.busy()
-    sign = _little(facts, busy)
+    if isinstance(busy, Missing):
+        says = f"a step takes {taken(facts.step_ms)}" if facts.step_ms else ""
+        sign = Signature(None, says, {"step_ms": facts.step_ms})
+    else:
+        is_idle = busy < NEARLY_IDLE and part_share(facts, "host") >= WORTH_SHARE
+        there = True if is_idle else False if busy > NEARLY_BUSY else None
+        says = f"the device is busy for {percent(busy)} of the time"
+        sign = Signature(there, says, {"busy": busy}, min(2.0, 1 / max(busy, 0.01)))
     if computing and computing < 0.3:
         says = f"computing takes {percent(computing)} of a step: what starts it matters little"
         return Verdict(LITTLE_WORK, "ruled out", says, {**sign.evidence, "compute_share": computing})
@@ -285,22 +293,6 @@ def too_little_work(facts: WhyFacts) -> Verdict:
         why = other or f"computing takes {percent(computing)} of a step only"
         return replace(verdict, standing="likely", says=f"{verdict.says}; but {why}")
     return verdict
-
-
-def _little(facts: WhyFacts, busy: float | Missing) -> Signature:
-    if isinstance(busy, Missing):
-        says = f"a step takes {taken(facts.step_ms)}" if facts.step_ms else ""
-        return Signature(None, says, {"step_ms": facts.step_ms})
-    says = f"the device is busy for {percent(busy)} of the time"
-    gain = min(2.0, 1 / max(busy, 0.01))
-    there = (
-        True
-        if busy < NEARLY_IDLE and part_share(facts, "host") >= WORTH_SHARE
-        else False
-        if busy > NEARLY_BUSY
-        else None
-    )
-    return Signature(there, says, {"busy": busy}, gain)
 
 
 def explained_otherwise(facts: WhyFacts) -> str | None:
@@ -336,23 +328,11 @@ def _ms(facts: WhyFacts, part: float) -> str:
     return taken(part * (facts.step_ms or 0.0))
 
 
-def _bytes_per_s(facts: WhyFacts) -> float | None:
-    """Return how fast batches were copied to the device in the steps that were taken apart."""
-    copied, spent = facts.symptom("copied_bytes"), facts.symptom("copy_ns")
-    if isinstance(copied, Missing) or isinstance(spent, Missing) or not spent or not copied:
-        return None
-    return copied / spent * 1e9
-
-
-def _rate(facts: WhyFacts) -> str:
-    rate = _bytes_per_s(facts)
-    return "" if rate is None else f", at {rate / 1e9:.2g} GB/s"
-
-
 # Causes in the device's state: not used, memory full, shared, clocks lowered.
 
 READINGS_LEAST = 10
-MUCH_OTHER, LITTLE_OTHER = 0.3, 0.1  # cores
+MUCH_OTHER = 0.3  # cores
+LITTLE_OTHER = 0.1
 
 
 def not_on_device(facts: WhyFacts) -> Verdict:
@@ -361,15 +341,8 @@ def not_on_device(facts: WhyFacts) -> Verdict:
         found = facts.unseen[0]
         says = f"{found.says.rstrip('.')} ({found.advice})" if found.advice else found.says.rstrip(".")
         return Verdict(NOT_ON_DEVICE, "likely", says, {"unseen": [finding.says for finding in facts.unseen]})
-    return _on_processor(facts) if facts.on_processor else _on_card(facts)
-
-
-def name_unused(verdict: Verdict) -> str:
-    unseen = verdict.evidence.get("unseen")
-    return str(unseen[0]).rstrip(".") if unseen else "a device that is here is not used"
-
-
-def _on_processor(facts: WhyFacts) -> Verdict:
+    if not facts.on_processor:
+        return _on_card(facts)
     usable = [
         device.name
         for framework in facts.machine.frameworks
@@ -385,6 +358,11 @@ def _on_processor(facts: WhyFacts) -> Verdict:
     return Verdict(NOT_ON_DEVICE, "ruled out", says, {"usable": usable, "cards": len(cards)})
 
 
+def name_unused(verdict: Verdict) -> str:
+    unseen = verdict.evidence.get("unseen")
+    return str(unseen[0]).rstrip(".") if unseen else "a device that is here is not used"
+
+
 def _on_card(facts: WhyFacts) -> Verdict:
     readings = facts.readings().card_values("busy")
     held = facts.lane.device_memory_bytes
@@ -392,12 +370,12 @@ def _on_card(facts: WhyFacts) -> Verdict:
         says = f"{facts.lane.device.name} was idle in all {len(readings)} readings while the lane was timed"
         return Verdict(NOT_ON_DEVICE, "proven", says, {"busy_percent_most": max(readings)})
     busy = facts.busy()
-    told = [] if isinstance(busy, Missing) else [f"the device is busy for {percent(busy)} of the time"]
-    told += [] if isinstance(held, Missing) or not held else [f"our process holds {held / 1e6:,.0f} MB on it"]
+    signs = [] if isinstance(busy, Missing) else [f"the device is busy for {percent(busy)} of the time"]
+    signs += [] if isinstance(held, Missing) or not held else [f"our process holds {held / 1e6:,.0f} MB on it"]
     evidence = {"busy": None if isinstance(busy, Missing) else busy,
                 "held_bytes": None if isinstance(held, Missing) else held}  # fmt: skip
-    if told:
-        return Verdict(NOT_ON_DEVICE, "ruled out", ", ".join(told), evidence)
+    if signs:
+        return Verdict(NOT_ON_DEVICE, "ruled out", ", ".join(signs), evidence)
     reason = busy.missing if isinstance(busy, Missing) else "nobody told what the device did"
     return Verdict(NOT_ON_DEVICE, "not testable here", f"whether the device works cannot be read: {reason}", evidence)
 
@@ -408,8 +386,9 @@ def memory_full(facts: WhyFacts) -> Verdict:
         return judge(facts, MEMORY_FULL, _host_memory(facts), ["half batch"])
     readings = facts.readings()
     used = readings.card_values("memory")
-    there = readings.card_values("all memory")
-    total = max(there, default=0.0) or _told_bytes(facts)
+    declared = facts.lane.device.memory_bytes
+    total = max(readings.card_values("all memory"), default=0.0)
+    total = total or (0.0 if isinstance(declared, Missing) else float(declared))
     if not used or not total:
         why = _why_not(facts, "memory")
         sign = Signature(None, f"how full the device's memory is cannot be read: {why}")
@@ -494,7 +473,13 @@ def clocks_lowered(facts: WhyFacts) -> Verdict:
     says = f"the driver lowered the clocks in {percent(worst)} of readings: {reason}"
     mask = HEAT_BITS if hot >= capped else POWER_BITS
     apart = _apart(facts, _reading_in(facts, "lowered clocks", lambda value: bool(int(value) & mask)))
-    return _by_windows(CLOCKS, says, evidence, apart, _clock_gain(readings))
+    # The gain of the highest clock, if it is known
+    now = readings.card_values("clock")
+    most = readings.card_values("limit")
+    gain: float | Missing = Missing("how high the clock could be was not read")
+    if now and most:
+        gain = max(1.0, max(most) / (sum(now) / len(now)))
+    return _by_windows(CLOCKS, says, evidence, apart, gain)
 
 
 def _processor_clocks(facts: WhyFacts, readings: LaneReadings) -> Verdict:
@@ -510,14 +495,6 @@ def _processor_clocks(facts: WhyFacts, readings: LaneReadings) -> Verdict:
     return Verdict(CLOCKS, "likely", says, dict(found.evidence), gain=1 / (1 - min(lost, 0.9)))
 
 
-def _clock_gain(readings: LaneReadings) -> float | Missing:
-    """Return the gain of the highest clock, if it is known."""
-    now, most = readings.card_values("clock"), readings.card_values("limit")
-    if not now or not most:
-        return Missing("how high the clock could be was not read")
-    return max(1.0, max(most) / (sum(now) / len(now)))
-
-
 def _by_windows(
     cause: str, says: str, evidence: dict[str, Any], apart: Factor | None, gain: float | Missing | None = None
 ) -> Verdict:
@@ -525,16 +502,16 @@ def _by_windows(
     likely: float | Missing = Missing("no window was free of it") if gain is None else gain
     if apart is None:
         return Verdict(cause, "likely", says, evidence, gain=likely)
-    told = {**evidence, "disturbed_windows": figures(apart)}
+    evidence = {**evidence, "disturbed_windows": figures(apart)}
     if _is_slower(apart, 0.05):
         says = f"{says}; windows with that take {between(apart)} the time of those without"
-        return Verdict(cause, "proven", says, told, gain=apart.ratio)
-    return Verdict(cause, "likely", says, told, gain=likely)
+        return Verdict(cause, "proven", says, evidence, gain=apart.ratio)
+    return Verdict(cause, "likely", says, evidence, gain=likely)
 
 
 def _apart(facts: WhyFacts, is_disturbed: Callable[[Window], bool | None]) -> Factor | None:
-    told = disturbed_slowdowns(facts.lane, is_disturbed)
-    return mean_factor(told) if len(told) > 1 else None
+    slowdowns = disturbed_slowdowns(facts.lane, is_disturbed)
+    return mean_factor(slowdowns) if len(slowdowns) > 1 else None
 
 
 def _is_slower(apart: Factor, margin: float) -> bool:
@@ -544,9 +521,10 @@ def _is_slower(apart: Factor, margin: float) -> bool:
 def _reading_in(facts: WhyFacts, means: Meaning, is_so: Callable[[float], bool]) -> Callable[[Window], bool | None]:
     """Return a test for windows: whether `is_so` holds for any reading within one; None if it has no reading."""
     readings = facts.readings()
-    card, timelines = readings.card or "", [heat.timeline for heat in readings.heats]
-    known = [points_of(timeline, card, channel_name(timeline, card, means)) for timeline in timelines]
-    points = [point for each in known if not isinstance(each, Missing) for point in each]
+    card = readings.card or ""
+    timelines = [heat.timeline for heat in readings.heats]
+    found = [points_of(timeline, card, channel_name(timeline, card, means)) for timeline in timelines]
+    points = [point for line in found if not isinstance(line, Missing) for point in line]
 
     def any_within(window: Window) -> bool | None:
         values = [value for time_s, value in points if window.start_ns <= time_s * 1e9 <= window.end_ns]
@@ -555,17 +533,13 @@ def _reading_in(facts: WhyFacts, means: Meaning, is_so: Callable[[float], bool])
     return any_within
 
 
-def _told_bytes(facts: WhyFacts) -> float:
-    told = facts.lane.device.memory_bytes
-    return 0.0 if isinstance(told, Missing) else float(told)
-
-
 def _why_not(facts: WhyFacts, means: Meaning) -> str:
     """Return why there are no readings of this of a card."""
     readings = facts.readings()
     if not readings.heats:
         return NO_INSTRUMENT.missing
-    timeline, card = readings.heats[0].timeline, readings.card or facts.lane.device.name
+    timeline = readings.heats[0].timeline
+    card = readings.card or facts.lane.device.name
     return timeline.why_not(card, channel_name(timeline, card, means)).missing
 
 
