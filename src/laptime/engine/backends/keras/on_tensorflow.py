@@ -46,14 +46,19 @@ class TensorFlowEngine:
         cards = tf.config.list_physical_devices("GPU")
         if cards:
             return (processor(), *(self._card(number, card) for number, card in enumerate(cards)))
-        return (processor(), _absent(for_cards=tf.test.is_built_with_gpu_support()))
+        if not tf.test.is_built_with_gpu_support():
+            why = "this TensorFlow is built for processors only"
+            return (processor(), Device("cuda", "cuda", "-", usable=False, reason=why))
+        build = "ROCm" if tf.test.is_built_with_rocm() else "CUDA"
+        why = f"this TensorFlow is built for {build} and finds no card or driver: it computes on the processor"
+        return (processor(), Device("cuda", "cuda", "-", usable=False, reason=why, details={"build": build}))
 
     def _card(self, number: int, card: Any) -> Device:
-        told = tf.config.experimental.get_device_details(card)
-        capability = ".".join(map(str, told.get("compute_capability", ())))
-        told_apart = {**identify_card(number), **ask_driver()}
-        details = {**LACKS, **({"capability": capability} if capability else {}), **told_apart}
-        label = told.get("device_name", "a card")
+        known = tf.config.experimental.get_device_details(card)
+        capability = ".".join(map(str, known.get("compute_capability", ())))
+        identity = {**identify_card(number), **ask_driver()}
+        details = {**LACKS, **({"capability": capability} if capability else {}), **identity}
+        label = known.get("device_name", "a card")
         features = card_features(capability)
         return Device(f"cuda:{number}", "cuda", label, usable=True, features=features, details=details)
 
@@ -62,8 +67,8 @@ class TensorFlowEngine:
 
     def threads(self) -> int | Missing:
         """Return the number that was set; TensorFlow reports 0 where none was."""
-        told: int = tf.config.threading.get_intra_op_parallelism_threads()
-        return told or Missing("TensorFlow takes as many threads as it finds cores")
+        threads: int = tf.config.threading.get_intra_op_parallelism_threads()
+        return threads or Missing("TensorFlow takes as many threads as it finds cores")
 
     def name_device(self, device: str) -> str:
         kind, _, number = device.partition(":")
@@ -107,19 +112,10 @@ class TensorFlowEngine:
     def peak_bytes(self, device: str) -> int | Missing:
         if device == "cpu":
             return Missing("the processor's memory is the process's own")
-        told = tf.config.experimental.get_memory_info(device.replace("cuda", "GPU"))
-        return int(told["peak"])
+        return int(tf.config.experimental.get_memory_info(device.replace("cuda", "GPU"))["peak"])
 
     def exercises(self, device: Device) -> TensorFlowExercises:
         return TensorFlowExercises(device)
-
-
-def _absent(*, for_cards: bool) -> Device:
-    if not for_cards:
-        return Device("cuda", "cuda", "-", usable=False, reason="this TensorFlow is built for processors only")
-    build = "ROCm" if tf.test.is_built_with_rocm() else "CUDA"
-    why = f"this TensorFlow is built for {build} and finds no card or driver: it computes on the processor"
-    return Device("cuda", "cuda", "-", usable=False, reason=why, details={"build": build})
 
 
 class TensorFlowExercises:
@@ -189,7 +185,8 @@ class TensorFlowProfiler(FolderProfiler):
 
 
 def _read_plane(plane: Any) -> XPlane:
-    events, stats = plane.event_metadata, plane.stat_metadata
+    events = plane.event_metadata
+    stats = plane.stat_metadata
     return XPlane(
         str(plane.name),
         tuple(
