@@ -235,8 +235,15 @@ class Mirrored:
     def __init__(self, devices: Sequence[str]) -> None:
         self.several_at_once = devices[0] == "cpu"
         if devices[0] == "cpu":
-            _split_processor(len(devices))
-            names = [f"CPU:{number}" for number in range(len(devices))]
+            # Several devices of the processor, which TensorFlow can make only before it has computed anything.
+            count = len(devices)
+            whole = tf.config.list_physical_devices("CPU")[0]
+            if len(tf.config.get_logical_device_configuration(whole) or ()) != count:
+                try:
+                    tf.config.set_logical_device_configuration(whole, [tf.config.LogicalDeviceConfiguration()] * count)
+                except RuntimeError as error:
+                    raise LaneError(f"TensorFlow cannot make {count} devices of the processor: {error}") from error
+            names = [f"CPU:{number}" for number in range(count)]
             self._strategy = tf.distribute.MirroredStrategy(names, tf.distribute.ReductionToOneDevice())
         else:
             self._strategy = tf.distribute.MirroredStrategy([device.replace("cuda", "GPU") for device in devices])
@@ -249,23 +256,12 @@ class Mirrored:
         """Call `fit` for one step: `train_on_batch` gives each device the whole batch."""
         x, y, weights = (*batch, None, None)[:3]
         items = int(np.shape(tf.nest.flatten(x)[0])[0])
-        told = model.fit(x, y, sample_weight=weights, batch_size=items, shuffle=False, verbose=0)
-        return {name: values[-1] for name, values in told.history.items()}
+        epochs = model.fit(x, y, sample_weight=weights, batch_size=items, shuffle=False, verbose=0)
+        return {name: values[-1] for name, values in epochs.history.items()}
 
     def problem(self, model: Any) -> str | None:
         from keras.layers import BatchNormalization  # its engine is chosen by now
 
         flat = model._flatten_layers(recursive=True)  # noqa: SLF001  Keras has no public name for it
-        alone = any(isinstance(each, BatchNormalization) and not each.synchronized for each in flat)
+        alone = any(isinstance(layer, BatchNormalization) and not layer.synchronized for layer in flat)
         return BY_PARTS if alone else None
-
-
-def _split_processor(count: int) -> None:
-    """Make several devices of the processor, which TensorFlow can do only before it has computed anything."""
-    processor = tf.config.list_physical_devices("CPU")[0]
-    if len(tf.config.get_logical_device_configuration(processor) or ()) == count:
-        return
-    try:
-        tf.config.set_logical_device_configuration(processor, [tf.config.LogicalDeviceConfiguration()] * count)
-    except RuntimeError as error:
-        raise LaneError(f"TensorFlow cannot make {count} devices of the processor: {error}") from error
