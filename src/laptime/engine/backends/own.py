@@ -283,8 +283,19 @@ def find_own_error(error: BaseException, file: str) -> OwnError | None:
         raised = error.__cause__
     if isinstance(raised, LaptimeError) or is_memory_error(raised):
         return None
+    # The user's frames, outermost first, without columns: Python would mark these in rows of `^`.
+    message = str(raised)
+    places = [(frame.filename, frame.lineno or 0, frame.name) for frame in traceback.extract_tb(raised.__traceback__)]
+    if TRACE in message or OF_A_GRAPH in message:
+        places += [(path, int(line), name) for path, line, name in FRAME.findall(message)]
+    if isinstance(raised, SyntaxError) and raised.filename:
+        places.append((raised.filename, raised.lineno or 0, "<module>"))
     is_own = make_own_test(Path(file).parent)
-    frames = _own_frames(raised, is_own)
+    frames = [
+        traceback.FrameSummary(path, line, name, line=linecache.getline(path, line).strip())
+        for path, line, name in places
+        if is_own(path)
+    ]
     if not frames:
         return None
     words = _words_of(raised)
@@ -296,20 +307,6 @@ def find_own_error(error: BaseException, file: str) -> OwnError | None:
     trace = "".join(["Traceback of your own code (most recent call last):\n", *rows, f"{words}\n"])
     is_on_load = any(frame.f_code is call_own.__code__ for frame, _ in traceback.walk_tb(error.__traceback__))
     return OwnError(f"{place}: {words}", source, is_on_load, trace)
-
-
-def _own_frames(error: BaseException, is_own: Callable[[str], bool]) -> list[traceback.FrameSummary]:
-    """Return the user's frames, outermost first, without columns: Python would mark these in rows of `^`."""
-    places = [(frame.filename, frame.lineno or 0, frame.name) for frame in traceback.extract_tb(error.__traceback__)]
-    if TRACE in str(error) or OF_A_GRAPH in str(error):
-        places += [(path, int(line), name) for path, line, name in FRAME.findall(str(error))]
-    if isinstance(error, SyntaxError) and error.filename:
-        places.append((error.filename, error.lineno or 0, "<module>"))
-    return [
-        traceback.FrameSummary(path, line, name, line=linecache.getline(path, line).strip())
-        for path, line, name in places
-        if is_own(path)
-    ]
 
 
 def _words_of(error: BaseException) -> str:

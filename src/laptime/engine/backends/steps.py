@@ -300,8 +300,18 @@ class StepRunner(WindowRunner):
     def rewinder(self) -> StateRewinder | Missing:
         if self._steps.own.laps is None or self.keeps_batches:
             return NO_REWINDER
+        # What is known of the objects that a state may hold, of the frameworks that are loaded.
+        kinds: tuple[Leaf, ...] = LEAVES
+        if "jax" in sys.modules:
+            from laptime.engine.backends.jax.rewinding import JaxLeaf
+
+            kinds = (JaxLeaf(), *kinds)
+        if "torch" in sys.modules:
+            from laptime.engine.backends.torch.rewinding import TORCH_LEAVES
+
+            kinds = (*kinds, *TORCH_LEAVES)
         return StateRewinder(
-            _leaf_kinds(), _generators(), lambda: self._state, self._hold, self._find_place, self._feed,
+            kinds, _generators(), lambda: self._state, self._hold, self._find_place, self._feed,
             self._run_again, "fp32",
         )  # fmt: skip
 
@@ -436,20 +446,6 @@ def _generators() -> Generators:
     from laptime.engine.backends.torch.rewinding import generators_of
 
     return generators_of(None)
-
-
-def _leaf_kinds() -> tuple[Leaf, ...]:
-    """Return what is known of the objects that a state may hold, of the frameworks that are loaded."""
-    kinds: tuple[Leaf, ...] = LEAVES
-    if "jax" in sys.modules:
-        from laptime.engine.backends.jax.rewinding import JaxLeaf
-
-        kinds = (JaxLeaf(), *kinds)
-    if "torch" in sys.modules:
-        from laptime.engine.backends.torch.rewinding import TORCH_LEAVES
-
-        kinds = (*kinds, *TORCH_LEAVES)
-    return kinds
 
 
 # The proof of a user's step: its first steps as it runs them, compared with the same steps in float64.

@@ -257,22 +257,20 @@ def read_origins(space: bytes) -> Origins:
 
     For a file in another format this is empty: operators then keep XLA's own names.
     """
+    origins: Origins = {}
     try:
-        return dict(_origins_in(space))
+        for plane in _held(space, PLANES):
+            if PLANE_OF_PROGRAMS not in _held(plane, PLANE_NAME):
+                continue
+            for entry in _held(plane, PLANE_PROGRAMS):
+                for program in _held(entry, ENTRY_VALUE):
+                    name = b"".join(_held(program, PROGRAM_NAME)).decode()
+                    for fact in _held(program, PROGRAM_FACTS):
+                        for message in _held(fact, FACT_BYTES):
+                            origins.update(_origins_of(name, message))
     except (IndexError, ValueError, UnicodeDecodeError):
         return {}
-
-
-def _origins_in(space: bytes) -> Iterator[tuple[tuple[str, str], str]]:
-    for plane in _held(space, PLANES):
-        if PLANE_OF_PROGRAMS not in _held(plane, PLANE_NAME):
-            continue
-        for entry in _held(plane, PLANE_PROGRAMS):
-            for program in _held(entry, ENTRY_VALUE):
-                name = b"".join(_held(program, PROGRAM_NAME)).decode()
-                for fact in _held(program, PROGRAM_FACTS):
-                    for message in _held(fact, FACT_BYTES):
-                        yield from _origins_of(name, message)
+    return origins
 
 
 def _origins_of(program: str, message: bytes) -> Iterator[tuple[tuple[str, str], str]]:

@@ -100,23 +100,15 @@ class TimedAnswers:
         spent_ns = 0
         while not _is_enough_calls(calls, spent_ns / 1e9, self.pace):
             self._await_turn(self.smallest)
-            calls_ns = self._call_for_a_turn(calls, spent_ns)
-            self.line.say(wire.Calls(calls_ns))
-            calls += len(calls_ns)
-            spent_ns += sum(calls_ns)
+            # Make calls until there are enough, or until the turn is over.
+            calls_ns: list[int] = []
+            turn_ends_ns = spent_ns + (self.pace.window_s * 1e9 if self.pace.takes_turns else math.inf)
+            while spent_ns < turn_ends_ns and not _is_enough_calls(calls, spent_ns / 1e9, self.pace):
+                calls_ns.append(self.time_calls(1))
+                calls += 1
+                spent_ns += calls_ns[-1]
+            self.line.say(wire.Calls(tuple(calls_ns)))
             self.item_ns = spent_ns / calls / self.smallest
-
-    def _call_for_a_turn(self, calls: int, spent_ns: int) -> tuple[int, ...]:
-        """Make calls until there are enough, with those made before, or until the turn is over."""
-        calls_ns: list[int] = []
-        turn_ns = self.pace.window_s * 1e9 if self.pace.takes_turns else math.inf
-        taken_ns = 0
-        while taken_ns < turn_ns and not _is_enough_calls(
-            calls + len(calls_ns), (spent_ns + taken_ns) / 1e9, self.pace
-        ):
-            calls_ns.append(self.time_calls(1))
-            taken_ns += calls_ns[-1]
-        return tuple(calls_ns)
 
     def measure(self, batch: int) -> None:
         """Run the windows of one batch size. Running out of memory is a result, and the next size is tried."""

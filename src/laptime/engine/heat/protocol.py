@@ -27,19 +27,29 @@ def run_protocol(backend: Backend, order: FullOrder, line: ParentLine) -> int | 
     steps = order.protocol.steps_per_lap or training.steps_per_lap
     if steps is None:
         raise LaneError("nobody said how many steps make a lap: the data have no length", "give --steps-per-lap")
-    timed = TimedLaps(backend.clock, training.learn(), order, steps, line)
-    for number in range(_resume(timed) + 1, order.protocol.laps + 1):
+    protocol = order.protocol
+    learner = training.learn()
+    timed = TimedLaps(backend.clock, learner, order, steps, line)
+    # Go on from the checkpoint, if there is one.
+    path = Path(order.checkpoint)
+    held = read_checkpoint(path, _identity(timed)) if path.exists() else None
+    line.say(wire.Phase("resume" if held else "set up", backend.clock()))
+    timed.laps = held.laps[: protocol.laps] if held else ()
+    learner.begin(len(timed.laps) * steps, held.state if held else None)
+    if looked_at := max(protocol.validation_items, protocol.evaluation_items):
+        learner.evaluator.read(looked_at)
+    line.say(wire.Resumed(timed.laps))
+    for number in range(len(timed.laps) + 1, protocol.laps + 1):
         timed.run_lap(number)
         if not isinstance(line.listen(), wire.GoOn):
             raise LaneError("expected the word to go on after a lap")
-    protocol = order.protocol
     if protocol.evaluation_items or protocol.predictions:
         line.say(wire.Phase("test", backend.clock()))
         test = evaluate(timed, protocol.evaluation_items) if protocol.evaluation_items else None
-        predictions = timed.learner.evaluator.predict(protocol.predictions) if protocol.predictions else None
+        predictions = learner.evaluator.predict(protocol.predictions) if protocol.predictions else None
         line.say(wire.Tested(test, predictions))
-    notes = take_census(backend.clock, timed.learner, line)  # in one more step, which no result has in it
-    send_notes((*notes, *timed.learner.close()), line)
+    notes = take_census(backend.clock, learner, line)  # in one more step, which no result has in it
+    send_notes((*notes, *learner.close()), line)
     line.say(wire.Phase("end", backend.clock()))
     return training.device_memory_bytes()
 
@@ -121,19 +131,6 @@ def evaluate(timed: TimedLaps, items: int) -> Evaluation:
     score = timed.learner.evaluator.score(items)
     timed.learner.fence()
     return Evaluation(score, (timed.clock() - began_ns) / 1e9)
-
-
-def _resume(timed: TimedLaps) -> int:
-    """Load the checkpoint if there is one; return how many laps are done."""
-    path = Path(timed.order.checkpoint)
-    held = read_checkpoint(path, _identity(timed)) if path.exists() else None
-    timed.line.say(wire.Phase("resume" if held else "set up", timed.clock()))
-    timed.laps = held.laps[: timed.order.protocol.laps] if held else ()
-    timed.learner.begin(len(timed.laps) * timed.steps, held.state if held else None)
-    if looked_at := max(timed.order.protocol.validation_items, timed.order.protocol.evaluation_items):
-        timed.learner.evaluator.read(looked_at)
-    timed.line.say(wire.Resumed(timed.laps))
-    return len(timed.laps)
 
 
 def _identity(timed: TimedLaps) -> dict[str, str | int]:

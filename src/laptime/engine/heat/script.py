@@ -401,7 +401,16 @@ class RacedScript:
         self._hung_up_s = 0.0  # when the leader's connection ended
         try:
             command = script_settings.change_a_line(command, sets)
-            self._process = _start(command, _environment(self._server.address, sets, own), self._terminal)
+            paths = [str(AGENT_SITE), *filter(None, [os.environ.get("PYTHONPATH")])]
+            environment = {
+                **os.environ,
+                "PYTHONPATH": os.pathsep.join(paths),
+                kinds.ADDRESS: self._server.address,
+                kinds.HOLDS_VARIABLE: "1",
+                kinds.OWN_MODULES: own,
+                kinds.SET: ",".join(f"{name}={value}" for name, value in sets.items()),
+            }
+            self._process = _start(command, environment, self._terminal)
         except LaneError:
             self._close()
             raise
@@ -439,7 +448,16 @@ class RacedScript:
             self._hear_all(SCRIPT_LOOK_S)
             if self._leader is not None and self._leader.held is not None:
                 return self._leader.held
-            self._check_end()
+            code = self._process.poll()
+            if code is not None:
+                self._hear_all(SCRIPT_LAST_WORDS_S)
+                if self._leader is None or self._leader.held is None:
+                    raise ScriptEnded(code)
+            is_gone = self._peer is None and time.monotonic() > self._hung_up_s + CALLS_AGAIN_S
+            if self._leader is not None and (self._leader.has_left or is_gone):
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    code = self._process.wait(SCRIPT_LEAVES_S)
+                raise ScriptEnded(code)
             if self._leader is None and self._seen_by_s is not None and time.monotonic() > self._seen_by_s:
                 self._ends_by = ENDS_BY[1:]  # on SIGINT it would print where it is, which is not why it ends
                 raise NothingSeen
@@ -522,31 +540,6 @@ class RacedScript:
     def _answer(self, peer: socket.socket, *numbers: int) -> None:
         with contextlib.suppress(OSError):  # it is gone, and its end is seen next
             peer.sendall(struct.pack(kinds.ANSWER, *numbers))
-
-    def _check_end(self) -> None:
-        code = self._process.poll()
-        if code is not None:
-            self._hear_all(SCRIPT_LAST_WORDS_S)
-            if self._leader is None or self._leader.held is None:
-                raise ScriptEnded(code)
-        is_gone = self._peer is None and time.monotonic() > self._hung_up_s + CALLS_AGAIN_S
-        if self._leader is not None and (self._leader.has_left or is_gone):
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                code = self._process.wait(SCRIPT_LEAVES_S)
-            raise ScriptEnded(code)
-
-
-def _environment(address: str, sets: Mapping[str, str], folder: str) -> dict[str, str]:
-    paths = [str(AGENT_SITE), *filter(None, [os.environ.get("PYTHONPATH")])]
-    words = ",".join(f"{name}={value}" for name, value in sets.items())
-    return {
-        **os.environ,
-        "PYTHONPATH": os.pathsep.join(paths),
-        kinds.ADDRESS: address,
-        kinds.HOLDS_VARIABLE: "1",
-        kinds.OWN_MODULES: folder,
-        kinds.SET: words,
-    }
 
 
 def _start(command: Sequence[str], environment: dict[str, str], terminal: Terminal) -> subprocess.Popen[bytes]:

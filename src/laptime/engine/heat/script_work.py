@@ -21,24 +21,24 @@ def read_work(sent: Any) -> StepWork:
     if not isinstance(sent, dict) or not isinstance(sent.get("operators"), list):
         raise ValueError("no work of an iteration")  # noqa: TRY004  whatever is wrong, it is no agent's
     counted: Counter[tuple[str, float, float, tuple[int, ...]]] = Counter()
-    for kind, flops, moved, shape, calls in sent["operators"][:WORK_OPERATORS_MOST]:
-        counted[text(kind), real(flops), real(moved), tuple(map(whole, shape))] += whole(calls)
+    for kind, its_flops, its_bytes, shape, calls in sent["operators"][:WORK_OPERATORS_MOST]:
+        counted[text(kind), real(its_flops), real(its_bytes), tuple(map(whole, shape))] += whole(calls)
     flops = real(sent.get("flops"))
+    moved = real(sent.get("bytes"))
+    is_narrow = real(sent.get("narrow")) > flops / 2
+    held = sent.get("memory")
+    if not isinstance(held, dict):
+        raise ValueError("no memory of an iteration")  # noqa: TRY004  whatever is wrong, it is no agent's
+    moments: list[Any] = [held.get(moment) for moment in ("passes", "update", "narrow")]
+    passes, update, narrow = (HeldMemory(*map(whole, sizes)) for sizes in moments)
     return StepWork(
         flops,
-        real(sent.get("bytes")),
+        moved,
         COUNTED_INSIDE,
         as_operators(counted),
-        value_bytes=NARROW_BYTES if real(sent.get("narrow")) > flops / 2 else FLOAT_BYTES,
-        memory=_read_memory(sent.get("memory")),
+        value_bytes=NARROW_BYTES if is_narrow else FLOAT_BYTES,
+        memory=StepMemory(passes, update, narrow, whole(held.get("kept"))),
     )
-
-
-def _read_memory(sent: Any) -> StepMemory:
-    if not isinstance(sent, dict):
-        raise ValueError("no memory of an iteration")  # noqa: TRY004  whatever is wrong, it is no agent's
-    passes, update, narrow = (HeldMemory(*map(whole, sent.get(moment))) for moment in ("passes", "update", "narrow"))
-    return StepMemory(passes, update, narrow, whole(sent.get("kept")))
 
 
 def find_loading(reader: ProcessReader) -> ScriptLoading | None:

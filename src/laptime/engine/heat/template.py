@@ -29,7 +29,6 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Sequence
 
 from laptime.engine import wire
 from laptime.engine.backends import open_backend
@@ -133,7 +132,12 @@ def _fork(words: list[bytes], descriptors: list[int], requests: socket.socket) -
                     ctypes.CDLL(None).mallopt(MALLOC_PARAMETERS[name], threshold if threshold <= INT_MOST else -1)
         heat = _become_guardian(guardian_words, (read_fd, write_fd), reports_fd)
         if heat is not None:
-            _map_again(mapped)
+            # Have the pages of files that the template had, most of which a fork begins without. So its memory is
+            # counted as that of a process that imported the framework itself, and it takes no more page faults. Before
+            # Linux 5.14 this does nothing.
+            advise = ctypes.CDLL(None).madvise
+            for begin, length in mapped:
+                advise(ctypes.c_void_p(begin), ctypes.c_size_t(length), MADV_POPULATE_READ)
             _differ()
         return heat
     for descriptor in descriptors:
@@ -205,17 +209,6 @@ def _find_mapped() -> list[MemorySpan]:
             runs = PRESENT.finditer(entries[PAGEMAP_BYTES - 1 :: PAGEMAP_BYTES])
             spans += ((begin + run.start() * mmap.PAGESIZE, len(run[0]) * mmap.PAGESIZE) for run in runs)
     return spans
-
-
-def _map_again(spans: Sequence[MemorySpan]) -> None:
-    """Have the pages of files that the template had: a fork begins without most of them.
-
-    So its memory is counted as that of a process that imported the framework itself, and it takes no more page faults.
-    Before Linux 5.14 this does nothing.
-    """
-    advise = ctypes.CDLL(None).madvise
-    for begin, length in spans:
-        advise(ctypes.c_void_p(begin), ctypes.c_size_t(length), MADV_POPULATE_READ)
 
 
 def _differ() -> None:

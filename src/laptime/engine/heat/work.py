@@ -327,18 +327,16 @@ def time_fault_ns(clock: Clock) -> float | Missing:
     """
     ink = bytes(FAULT_CHUNK_BYTES)
     pages = FAULT_CHUNK_BYTES // mmap.PAGESIZE
-    costs = sorted(_time_chunk(clock, ink) for _ in range(CHUNKS))
-    cost = costs[CHUNKS // 2] / pages
+    costs: list[int] = []
+    for _ in range(CHUNKS):
+        start_ns = clock()
+        memory = mmap.mmap(-1, FAULT_CHUNK_BYTES, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        memory[:] = ink
+        fetched_ns = clock()
+        memory[:] = ink
+        written_ns = clock()
+        memory.close()
+        ended_ns = clock()
+        costs.append((fetched_ns - start_ns) - (written_ns - fetched_ns) + (ended_ns - written_ns))
+    cost = sorted(costs)[CHUNKS // 2] / pages
     return cost if cost > 0 else NO_TIME
-
-
-def _time_chunk(clock: Clock, ink: bytes) -> int:
-    start_ns = clock()
-    memory = mmap.mmap(-1, FAULT_CHUNK_BYTES, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    memory[:] = ink
-    fetched_ns = clock()
-    memory[:] = ink
-    written_ns = clock()
-    memory.close()
-    ended_ns = clock()
-    return (fetched_ns - start_ns) - (written_ns - fetched_ns) + (ended_ns - written_ns)

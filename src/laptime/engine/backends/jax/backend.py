@@ -267,9 +267,20 @@ def list_versions() -> dict[str, str]:
 
 def list_cards() -> tuple[Device, ...]:
     """Return every accelerator, or one that is absent, with the reason."""
-    found = [device for device in jax.devices() if device.platform in PLATFORM_KINDS]
+    found: list[Device] = []
+    for device in jax.devices():
+        kind = PLATFORM_KINDS.get(device.platform)
+        if kind is None:
+            continue
+        number = device.local_hardware_id or 0
+        name = kind if kind == "tpu" else f"{kind}:{number}"
+        capability = str(getattr(device, "compute_capability", ""))
+        details = {"capability": capability} if capability else {}
+        details |= {} if kind == "tpu" else {**identify_card(number), **ask_driver()}
+        label = device.device_kind
+        found.append(Device(name, kind, label, usable=True, memory_bytes=MEMORY_NOT_TOLD, details=details))
     if found:
-        return tuple(map(_describe, found))
+        return tuple(found)
     # JAX uses the processor both without a plugin and with one that fails.
     plugins = [plugin for plugin in list_plugins() if "cuda" in plugin or "rocm" in plugin]
     if not plugins:
@@ -284,16 +295,6 @@ def list_plugins() -> list[str]:
     shared = pkgutil.iter_modules(spec.submodule_search_locations or ()) if spec else ()
     entry_points = metadata.entry_points(group="jax_plugins")
     return sorted({module.name for module in shared} | {entry_point.name for entry_point in entry_points})
-
-
-def _describe(device: Any) -> Device:
-    kind = PLATFORM_KINDS[device.platform]
-    number = device.local_hardware_id or 0
-    name = kind if kind == "tpu" else f"{kind}:{number}"
-    capability = str(getattr(device, "compute_capability", ""))
-    details = {"capability": capability} if capability else {}
-    details |= {} if kind == "tpu" else {**identify_card(number), **ask_driver()}
-    return Device(name, kind, device.device_kind, usable=True, memory_bytes=MEMORY_NOT_TOLD, details=details)
 
 
 def find_device(name: str) -> Any:
@@ -400,17 +401,18 @@ class JaxProfiler(FolderProfiler):
 
     def planes_of(self, _data: bytes, file: Path) -> Iterable[XPlane]:
         profile: Any = jax.profiler.ProfileData.from_file(str(file))
-        return (
-            XPlane(
-                str(plane.name),
-                tuple(XLine(str(line.name), tuple(map(_read_event, line.events))) for line in plane.lines),
-            )
-            for plane in profile.planes
+        return map(_read_plane, profile.planes)
+
+
+def _read_plane(plane: Any) -> XPlane:
+    lines: list[XLine] = []
+    for line in plane.lines:
+        events = (
+            XEvent(str(event.name), float(event.start_ns), float(event.duration_ns), dict(event.stats))
+            for event in line.events
         )
-
-
-def _read_event(event: Any) -> XEvent:
-    return XEvent(str(event.name), float(event.start_ns), float(event.duration_ns), dict(event.stats))
+        lines.append(XLine(str(line.name), tuple(events)))
+    return XPlane(str(plane.name), tuple(lines))
 
 
 class CompileCounter:

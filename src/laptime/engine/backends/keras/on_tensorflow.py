@@ -43,24 +43,23 @@ class TensorFlowEngine:
         return {"tensorflow": tf.__version__, **{name: str(version) for name, version in cuda.items() if version}}
 
     def devices(self) -> tuple[Device, ...]:
-        cards = tf.config.list_physical_devices("GPU")
-        if cards:
-            return (processor(), *(self._card(number, card) for number, card in enumerate(cards)))
+        found = [processor()]
+        for number, card in enumerate(tf.config.list_physical_devices("GPU")):
+            known = tf.config.experimental.get_device_details(card)
+            capability = ".".join(map(str, known.get("compute_capability", ())))
+            identity = {**identify_card(number), **ask_driver()}
+            details = {**LACKS, **({"capability": capability} if capability else {}), **identity}
+            label = known.get("device_name", "a card")
+            features = card_features(capability)
+            found.append(Device(f"cuda:{number}", "cuda", label, usable=True, features=features, details=details))
+        if len(found) > 1:
+            return tuple(found)
         if not tf.test.is_built_with_gpu_support():
             why = "this TensorFlow is built for processors only"
             return (processor(), Device("cuda", "cuda", "-", usable=False, reason=why))
         build = "ROCm" if tf.test.is_built_with_rocm() else "CUDA"
         why = f"this TensorFlow is built for {build} and finds no card or driver: it computes on the processor"
         return (processor(), Device("cuda", "cuda", "-", usable=False, reason=why, details={"build": build}))
-
-    def _card(self, number: int, card: Any) -> Device:
-        known = tf.config.experimental.get_device_details(card)
-        capability = ".".join(map(str, known.get("compute_capability", ())))
-        identity = {**identify_card(number), **ask_driver()}
-        details = {**LACKS, **({"capability": capability} if capability else {}), **identity}
-        label = known.get("device_name", "a card")
-        features = card_features(capability)
-        return Device(f"cuda:{number}", "cuda", label, usable=True, features=features, details=details)
 
     def take_threads(self, threads: int) -> None:
         tf.config.threading.set_intra_op_parallelism_threads(threads)
