@@ -329,35 +329,7 @@ class WindowRun:
     def run_one(self, steps: int | None = None) -> None:
         """Run a window of these steps, or of as many as fit into its time."""
         steps = steps or self.sizing.window_steps
-        clock = self.clock
-        runner = self.runner
-        first_step = runner.taken + 1
-        before = runner.updates()
-        runner.fence()
-        start_ns = clock()
-        outside_ns = runner.outside_ns
-        marked = min(steps, math.ceil(MARKED_MOST / runner.stride) * runner.stride)
-        marks = runner.run_marked(marked)
-        if steps > marked:
-            runner.run(steps - marked)
-        runner.fence()
-        end_ns = clock()
-        start_ns += runner.outside_ns - outside_ns  # what was no step is left out
-        window_ns = end_ns - start_ns
-        loss = runner.loss()
-        updates, rate = runner.compare_updates(before, steps)
-        window = Window(
-            start_ns, end_ns, steps, runner.step_ns(marks), None, None, None, runner.ranks, first_step, updates, rate,
-            runner.take_seen(),
-        )  # fmt: skip
-        if self.done == 0 and runner.early_ns:
-            self.line.say(wire.Early(runner.early_ns))
-        digest = runner.keeper.end() if runner.keeper is not None else ""
-        is_finite = loss is not None and math.isfinite(loss)
-        self.line.say(wire.Closed(window, loss if is_finite else None, digest))
-        if loss is not None and not is_finite:
-            number = self.done + 1
-            raise LaneError(f"the loss became {loss} in window {number}: this lane does not learn, and cannot win")
+        window_ns = _run_window(self.clock, self.runner, steps, self.done, self.line)
         self.spent_ns += window_ns
         self.done += 1
         if self.is_rough:
@@ -399,6 +371,34 @@ def _has_enough_windows(spent_ns: int, passed_ns: int, windows: int, pace: Pace)
     if passed_ns / 1e9 >= PATIENCE_FACTOR * pace.measure_s:
         return windows >= WINDOWS_LEAST
     return spent_s >= pace.measure_s and windows >= pace.windows_min
+
+
+def _run_window(clock: Clock, runner: CountedRunner, steps: int, number: int, line: ParentLine) -> int:
+    first_step = runner.taken + 1
+    before = runner.updates()
+    runner.fence()
+    start_ns = clock()
+    outside_ns = runner.outside_ns
+    marked = min(steps, math.ceil(MARKED_MOST / runner.stride) * runner.stride)
+    marks = runner.run_marked(marked)
+    if steps > marked:
+        runner.run(steps - marked)
+    runner.fence()
+    end_ns = clock()
+    start_ns += runner.outside_ns - outside_ns  # what was no step is left out
+    loss = runner.loss()
+    updates, rate = runner.compare_updates(before, steps)
+    window = Window(
+        start_ns, end_ns, steps, runner.step_ns(marks), None, None, None, runner.ranks, first_step, updates, rate,
+        runner.take_seen(),
+    )  # fmt: skip
+    if number == 0 and runner.early_ns:
+        line.say(wire.Early(runner.early_ns))
+    digest = runner.keeper.end() if runner.keeper is not None else ""
+    line.say(wire.Closed(window, loss if loss is not None and math.isfinite(loss) else None, digest))
+    if loss is not None and not math.isfinite(loss):
+        raise LaneError(f"the loss became {loss} in window {number + 1}: this lane does not learn, and cannot win")
+    return end_ns - start_ns
 
 
 # How many steps make a window, found from the first steps; and the steps that are not timed before one.
