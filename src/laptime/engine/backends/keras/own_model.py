@@ -229,7 +229,7 @@ class OwnModel:
         metrics = {id(variable) for variable in self.model.metrics_variables}
         kept = [variable for variable in self.model.variables if id(variable) not in metrics]
         self._variables = [*kept, *self.model.optimizer.variables]
-        self.start: list[KerasArray] = [np.array(variable.numpy()) for variable in self._variables]
+        self.start = self._read()
         self._is_compiled = self.model.jit_compile
         self._dropout_off = DropoutOff(self.model)
         self._optimizers = open_optimizers(self.model.optimizer)
@@ -290,6 +290,9 @@ class OwnModel:
         model.train_function = None
         model.stop_training = False
         return model
+
+    def _read(self) -> list[KerasArray]:
+        return [np.array(variable.numpy()) for variable in self._variables]
 
     def _checked(self, model: Any, *, is_step: bool) -> Any:
         if is_step:
