@@ -82,7 +82,11 @@ def _is_array(leaf: Any) -> bool:
 def _parts(tree: Any) -> dict[Any, Any]:
     """Return the parts of a dict, a list, a tuple or a dataclass; an empty dict for anything else."""
     if isinstance(tree, dict):
-        return {key: tree[key] for key in _in_order(tree)}
+        try:
+            keys = sorted(tree)
+        except TypeError:  # its keys have no order
+            keys = list(tree)
+        return {key: tree[key] for key in keys}
     if isinstance(tree, list | tuple):
         return dict(enumerate(tree))
     if dataclasses.is_dataclass(tree) and not isinstance(tree, type):
@@ -90,21 +94,14 @@ def _parts(tree: Any) -> dict[Any, Any]:
     return {}
 
 
-def _in_order(tree: dict[Any, Any]) -> list[Any]:
-    try:
-        return sorted(tree)
-    except TypeError:
-        return list(tree)
-
-
-def rebuild(tree: Any, change: Callable[[Any], Any], seen: dict[int, Any]) -> Any:
+def rebuild(tree: Any, change: Callable[[Any], Any], changed: dict[int, Any]) -> Any:
     """Return the tree with each leaf changed once, even if it is held several times."""
     parts = _parts(tree)
     if not parts:
-        if id(tree) not in seen:
-            seen[id(tree)] = change(tree)
-        return seen[id(tree)]
-    made = {key: rebuild(part, change, seen) for key, part in parts.items()}
+        if id(tree) not in changed:
+            changed[id(tree)] = change(tree)
+        return changed[id(tree)]
+    made = {key: rebuild(part, change, changed) for key, part in parts.items()}
     if isinstance(tree, tuple):
         return tree._make(made.values()) if hasattr(tree, "_make") else tuple(made.values())
     new = copy.copy(tree)
@@ -158,7 +155,8 @@ def make_run(
     precision: str, losses: Sequence[float], before: Sequence[FloatArray], after: Sequence[FloatArray], seconds: float
 ) -> ProofRun:
     """Return the fingerprint of the proof's steps."""
-    moved, start = measure_movement(before, after), 0.0
+    moved = measure_movement(before, after)
+    start = 0.0
     for old in before:
         start = math.hypot(start, float(np.linalg.norm(old.astype(np.float64))))
     return ProofRun(precision, tuple(losses), start, moved.shrink, moved.moves, seconds)
@@ -166,7 +164,9 @@ def make_run(
 
 def measure_movement(before: Iterable[FloatArray], after: Iterable[FloatArray]) -> Movement:
     """Return the fingerprint of weights before and after; float64 holds the difference of two float32 exactly."""
-    moves, along, square = [], 0.0, 0.0
+    moves: list[float] = []
+    along = 0.0
+    square = 0.0
     for old, new in zip(before, after, strict=True):
         wide = old.astype(np.float64)
         move = new.astype(np.float64) - wide

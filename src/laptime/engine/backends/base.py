@@ -62,8 +62,10 @@ class Exercises(Protocol):
 
 
 # A write to another place makes many processors read that place first, which is not counted; in place, they do not.
-PRODUCT, CONVOLUTION = "product", "1x1 convolution"
-COPIED_ELSEWHERE, TURNED_IN_PLACE = "copied", "turned in place"
+PRODUCT = "product"
+CONVOLUTION = "1x1 convolution"
+COPIED_ELSEWHERE = "copied"
+TURNED_IN_PLACE = "turned in place"
 
 
 def product_work(rows: int) -> float:
@@ -409,7 +411,8 @@ class MarkedRunner(StepwiseRunner):
         self.step()
 
     def run_marked(self, steps: int) -> list[object]:
-        step, mark = self.step, self.mark
+        step = self.step
+        mark = self.mark
         marks = [mark()]
         for _ in range(steps - 1):
             step()

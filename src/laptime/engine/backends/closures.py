@@ -25,13 +25,13 @@ def widened_closure(function: Any) -> Iterator[None]:
     """Meanwhile, let a function hold copies in float64 of its float arrays, and of models; of nothing else."""
     before: list[tuple[Callable[[Any], None], Any]] = []
     memo: dict[int, Any] = {}
-    seen: dict[int, Any] = {}
+    widened: dict[int, Any] = {}
     try:
         for read, put in _places_of(function):
             value = read()
             with contextlib.suppress(Exception):  # what cannot be copied or widened stays as it is
                 if any(map(has_floats, list_arrays(value))):
-                    wide = rebuild(copy.deepcopy(value, memo), widen_held, seen)
+                    wide = rebuild(copy.deepcopy(value, memo), widen_held, widened)
                     before.append((put, value))
                     put(wide)
         yield
@@ -44,7 +44,8 @@ def _places_of(function: Any) -> list[HeldPlace]:
     """Return the places of what a function holds, and the functions of its module that it holds or names."""
     places: list[HeldPlace] = []
     first = inspect.unwrap(function)
-    rest, known = [first if isinstance(first, FunctionType | MethodType) else getattr(first, "__call__", None)], set()  # noqa: B004
+    rest = [first if isinstance(first, FunctionType | MethodType) else getattr(first, "__call__", None)]  # noqa: B004
+    known: set[int] = set()
     while rest:
         held = rest.pop()
         if id(held) in known or isinstance(held, type | ModuleType):

@@ -27,15 +27,13 @@ def identify_card(number: int) -> dict[str, str]:
         return {}
     uuid = (ctypes.c_ubyte * UUID_BYTES)()
     ask = getattr(cuda, "cuDeviceGetUuid_v2", None) or cuda.cuDeviceGetUuid  # only v2 knows the UUID of a MIG instance
-    ask_uuid = "" if ask(uuid, device) else str(UUID(bytes=bytes(uuid)))
+    uuid_text = "" if ask(uuid, device) else str(UUID(bytes=bytes(uuid)))
     # Domain:bus:device, as in 0000:3b:00, without the function number: a card has only one function
     bus = ctypes.create_string_buffer(BUS_BYTES)
-    if cuda.cuDeviceGetPCIBusId(bus, BUS_BYTES, device):
-        ask_bus = ""
-    else:
-        ask_bus = bus.value.decode(errors="replace").lower().partition(".")[0]
-    told = {"uuid": ask_uuid, "bus": ask_bus}
-    return {name: words for name, words in told.items() if words}
+    bus_text = ""
+    if not cuda.cuDeviceGetPCIBusId(bus, BUS_BYTES, device):
+        bus_text = bus.value.decode(errors="replace").lower().partition(".")[0]
+    return {name: text for name, text in (("uuid", uuid_text), ("bus", bus_text)) if text}
 
 
 def ask_driver() -> dict[str, str]:

@@ -94,7 +94,8 @@ FAKE_FEATURES = ("bf16", "tf32", "fp16", "compile", "graph", "channels_last", "f
 FAKE_ROUNDING = 5e-8
 CHANCE_SEEDS = 1_000
 MANY_BYTES = 1_000
-FAKE_LABEL, OUT_OF_ORDER = "fake accelerator", "cuda:1"
+FAKE_LABEL = "fake accelerator"
+OUT_OF_ORDER = "cuda:1"
 
 FIRST_LOSSES = 2  # steps whose losses are asked for before there is any window
 
@@ -103,7 +104,9 @@ class FakeRunner(MarkedRunner):
     ready_batches = 0
 
     def __init__(self, script: Script, order: HeatOrder, clock: FakeClock, stages: Stages | None = None) -> None:
-        self._script, self._order, self._clock = script, order, clock
+        self._script = script
+        self._order = order
+        self._clock = clock
         self._stages = stages or Stages(0.0, 0.0, script.step_ms)
         self._factor = math.exp(script.spread * random.Random(f"{order.number}/{order.lane.name}").gauss(0, 1))
         self._steps = 0
@@ -163,12 +166,15 @@ class FakeTraining:
     def __init__(self, script: Script, order: HeatOrder, clock: FakeClock) -> None:
         workload = find_workload(order.subject.name)
         self.parameters = workload.parameters
-        batch, count = order.lane.settings.batch or workload.batch, max(1, len(order.lane.devices))
+        batch = order.lane.settings.batch or workload.batch
+        count = max(1, len(order.lane.devices))
         is_weak = order.lane.settings.value_of("scaling") == "weak"
         self.items_per_step = batch * count if is_weak else batch
         self.steps_per_lap = workload.steps_per_lap // count if is_weak else workload.steps_per_lap
         self._stages = with_ranks(stages_of(script, shared_order(order, workload.batch), workload.batch), script, order)
-        self._script, self._order, self._clock = replace(script, step_ms=self._stages.step_ms), order, clock
+        self._script = replace(script, step_ms=self._stages.step_ms)
+        self._order = order
+        self._clock = clock
 
     def prove(self, precision: str) -> ProofRun:
         fail_if_told(self._script, self._order, "proof")
@@ -229,9 +235,17 @@ class FakeBackend:
 
     def devices(self) -> tuple[Device, ...]:
         cards = read_cards()
-        names = dict.fromkeys(("cuda:0", OUT_OF_ORDER, *cards))
-        processor = Device("cpu", "cpu", "fake processor", usable=True, features=FAKE_FEATURES)
-        return (processor, *(_card(name, dict(cards.get(name, {}))) for name in names))
+        found = [Device("cpu", "cpu", "fake processor", usable=True, features=FAKE_FEATURES)]
+        for name in dict.fromkeys(("cuda:0", OUT_OF_ORDER, *cards)):
+            details = dict(cards.get(name, {}))
+            works = details.pop("works", "no" if name == OUT_OF_ORDER else "yes")
+            size_gb = details.pop("memory_gb", None)
+            card = Device(name, "cuda", FAKE_LABEL, usable=False, reason="it is out of order", details=details)
+            if works != "no":
+                memory = Missing("not reported") if size_gb is None else round(1e9 * size_gb)
+                card = replace(card, usable=True, reason=None, memory_bytes=memory, features=FAKE_FEATURES)
+            found.append(card)
+        return tuple(found)
 
     def build(self, order: HeatOrder) -> FakeTraining:
         script = script_for(order)
@@ -250,15 +264,6 @@ class FakeBackend:
 
     def exercises(self, device: Device) -> FakeExercises:
         return FakeExercises(device, self.clock)
-
-
-def _card(name: str, details: dict[str, Any]) -> Device:
-    works = details.pop("works", "no" if name == OUT_OF_ORDER else "yes")
-    size_gb = details.pop("memory_gb", None)
-    memory = Missing("not reported") if size_gb is None else round(1e9 * size_gb)
-    if works == "no":
-        return Device(name, "cuda", FAKE_LABEL, usable=False, reason="it is out of order", details=details)
-    return Device(name, "cuda", FAKE_LABEL, usable=True, memory_bytes=memory, features=FAKE_FEATURES, details=details)
 
 
 def open_room(_framework: str = "fake") -> FakeBackend:
@@ -282,7 +287,10 @@ class FakeLearner(StepwiseRunner):
     """Loss and wrong answers halve every 500 steps; a seed of N lowers every accuracy by N thousandths of it."""
 
     def __init__(self, script: Script, order: HeatOrder, clock: FakeClock, items_per_step: int) -> None:
-        self._script, self._order, self._clock, self._items_per_step = script, order, clock, items_per_step
+        self._script = script
+        self._order = order
+        self._clock = clock
+        self._items_per_step = items_per_step
         self._steps = self._since = self._taken = 0
         self._lap = 0
         self.evaluator = FakeEvaluator(script, order, clock, self._evaluate)
@@ -291,7 +299,7 @@ class FakeLearner(StepwiseRunner):
         fail_if_told(self._script, self._order, "set up")
         self._steps = steps_done
         if state is not None:
-            self._lap, found = (int(each) for each in state["lap and steps"])
+            self._lap, found = (int(number) for number in state["lap and steps"])
             if found != steps_done:
                 raise LaneError(f"the state is of step {found}, expected {steps_done}")
 
@@ -342,7 +350,9 @@ class FakeEvaluator:
     """Evaluates the test items: `score` provides the result, and the clock moves by the time it takes."""
 
     def __init__(self, script: Script, order: HeatOrder, clock: FakeClock, score: Callable[[int], Score]) -> None:
-        self._script, self._clock, self._score = script, clock, score
+        self._script = script
+        self._clock = clock
+        self._score = score
         self._workload = find_workload(order.subject.name)
 
     def read(self, items: int) -> None:
@@ -367,7 +377,9 @@ class FakePredictor:
 
     def __init__(self, script: Script, order: HeatOrder, clock: FakeClock) -> None:
         self.parameters = find_workload(order.subject.name).parameters
-        self._script, self._order, self._clock = script, order, clock
+        self._script = script
+        self._order = order
+        self._clock = clock
         self._factor = math.exp(script.spread * random.Random(f"{order.number}/{order.lane.name}").gauss(0, 1))
         self._batch = self._calls = 0
 
@@ -422,7 +434,9 @@ class FakeProfiler:
     by = "the fake profiler"
 
     def __init__(self, script: Script, order: HeatOrder, clock: FakeClock) -> None:
-        self._script, self._order, self._clock = script, order, clock
+        self._script = script
+        self._order = order
+        self._clock = clock
         self._began_ns = self._ended_ns = 0
 
     def start(self) -> None:
@@ -442,9 +456,9 @@ class FakeProfiler:
 
     def collectives(self) -> CollectiveSum:
         """Return the planted exchange of all gradients, and what is not hidden of it."""
-        ms, hidden_ms = self._script.exchange_ms[1], self._script.hidden_ms
+        ms = self._script.exchange_ms[1]
         longer = self._steps() * self._script.profiler_cost * 1e6
-        return CollectiveSum(ms * longer, max(0.0, ms - hidden_ms) * longer)
+        return CollectiveSum(ms * longer, max(0.0, ms - self._script.hidden_ms) * longer)
 
     def write_trace(self, path: Path) -> None:
         events = tuple(
@@ -463,7 +477,8 @@ class FakeProfiler:
 
     def _activities(self) -> list[Activity]:
         """Return a kernel for each operator in each step, one after another with pauses between them."""
-        found, begins_ns = [], float(self._began_ns)
+        found: list[Activity] = []
+        begins_ns = float(self._began_ns)
         for _ in range(self._steps()):
             for name, share in SHARES.items():
                 takes_ns = share * (self._ended_ns - self._began_ns) / self._steps()

@@ -23,7 +23,10 @@ from laptime.model.plan import HeatOrder
 from laptime.model.quantities import Missing
 from laptime.model.symptoms import StepSymptoms
 
-SENSOR_TABLE, PEAKS_TABLE, CARDS_TABLE = "sensor", "peaks", "cards"  # the tables of LAPTIME_FAKE that describe no lane
+# The tables of LAPTIME_FAKE that describe no lane.
+SENSOR_TABLE = "sensor"
+PEAKS_TABLE = "peaks"
+CARDS_TABLE = "cards"
 STEP_MS = {"cpu": 100.0, "cuda:0": 10.0}
 PRESET_FACTOR = {"as-written": 1.0, "best": 0.5, "fastest": 0.25}
 FAKE_RATES: dict[str, float | str] = {
@@ -80,7 +83,7 @@ class Script:
 
     @property
     def has_stages(self) -> bool:
-        return any(each is not None for each in (self.loader_ms, self.copy_ms, self.compute_ms))
+        return any(stage_ms is not None for stage_ms in (self.loader_ms, self.copy_ms, self.compute_ms))
 
 
 class FakeClock:
@@ -165,7 +168,8 @@ class FakeExercises:
     free_bytes: int | Missing = Missing("a fake device holds no memory")
 
     def __init__(self, device: Device, clock: FakeClock) -> None:
-        self._device, self._clock = device.name, clock
+        self._device = device.name
+        self._clock = clock
         self._rates = {**FAKE_RATES, **read_scripts().get(PEAKS_TABLE, {})}
 
     def product(self, precision: str, way: str, rows: int) -> Exercise:  # noqa: ARG002  there is only one
@@ -258,38 +262,35 @@ def with_ranks(stages: Stages, script: Script, order: HeatOrder) -> Stages:
 
 def setting_words(order: HeatOrder) -> set[str]:
     """Return all words that could describe a lane's settings, including those that its preset sets."""
-    told = order.lane.settings
+    settings = order.lane.settings
     named = set(order.lane.name.split("/")[-1].split("+"))
-    plain = {told.precision, told.execution, told.layout, told.optimizer}
+    plain = {settings.precision, settings.execution, settings.layout, settings.optimizer}
     keyed = ("threads", "malloc", "input", "workers", "batch", "denormals", "reads")
-    return named | plain | {f"{key}={getattr(told, key)}" for key in keyed}
+    return named | plain | {f"{key}={getattr(settings, key)}" for key in keyed}
 
 
 def _gained(stages: Stages, script: Script, order: HeatOrder) -> Stages:
+    """Divide the stages by the gains of the lane's words: a number is a gain in computing, a table names the stages."""
     words = setting_words(order)
-    for word, gain in script.gains.items():
-        if word in words:
-            stages = _divided(stages, gain, word)
-    return stages
-
-
-def _divided(stages: Stages, gain: float | dict[str, float], word: str) -> Stages:
-    """Divide stages by their gain: a number is a gain in computing, a table names the stages."""
-    by_stage = gain if isinstance(gain, dict) else {"compute": gain}
     known = {"loader", "copy", "compute"}
-    if unknown := set(by_stage) - known:
-        raise LaneError(
-            f"LAPTIME_FAKE: gains of {word} name the stage {', '.join(sorted(unknown))}",
-            f"stages: {', '.join(sorted(known))}",
-        )
-    return replace(stages, **{stage: getattr(stages, stage) / factor for stage, factor in by_stage.items()})
+    for word, gain in script.gains.items():
+        if word not in words:
+            continue
+        by_stage = gain if isinstance(gain, dict) else {"compute": gain}
+        if unknown := set(by_stage) - known:
+            raise LaneError(
+                f"LAPTIME_FAKE: gains of {word} name the stage {', '.join(sorted(unknown))}",
+                f"stages: {', '.join(sorted(known))}",
+            )
+        stages = replace(stages, **{stage: getattr(stages, stage) / factor for stage, factor in by_stage.items()})
+    return stages
 
 
 def symptoms_of(script: Script) -> StepSymptoms:
     """Return the symptoms that the script names; the others are those of a step without problems."""
     if unknown := set(script.signs) - {field_.name for field_ in fields(StepSymptoms)}:
         raise LaneError(f"LAPTIME_FAKE: signs has no {', '.join(sorted(unknown))}",
-                        f"it has: {', '.join(each.name for each in fields(StepSymptoms))}")  # fmt: skip
+                        f"it has: {', '.join(field_.name for field_ in fields(StepSymptoms))}")  # fmt: skip
     quiet: dict[str, Any] = msgspec.to_builtins(QUIET_SYMPTOMS)
     try:
         return msgspec.convert({**quiet, **script.signs}, StepSymptoms)
@@ -303,7 +304,11 @@ class FakeStepParts:
     stride = 1
 
     def __init__(self, script: Script, order: HeatOrder, clock: FakeClock, stages: Stages, factor: float) -> None:
-        self._script, self._order, self._clock, self._stages, self._factor = script, order, clock, stages, factor
+        self._script = script
+        self._order = order
+        self._clock = clock
+        self._stages = stages
+        self._factor = factor
 
     def fetch(self) -> None:
         fail_if_told(self._script, self._order, "take apart")
@@ -319,9 +324,9 @@ class FakeStepParts:
         return (self._order.lane.settings.batch,)
 
     def look(self, _steps: int, _timed: int) -> StepSymptoms:
-        told = symptoms_of(self._script)
+        symptoms = symptoms_of(self._script)
         if self._script.has_stages:
-            return told
+            return symptoms
         times = ("wait_ns", "copy_ns", "compute_ns")
         absent: dict[str, Any] = {name: NOT_PARTED for name in times if name not in self._script.signs}
-        return replace(told, **absent)
+        return replace(symptoms, **absent)

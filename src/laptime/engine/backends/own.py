@@ -110,7 +110,8 @@ def length_of(data: Any) -> int | None:
         return None
 
 
-LAPS_A_SEED, LARGEST_SEED = 1_000_003, 1 << 31  # all generators take such a seed
+LAPS_A_SEED = 1_000_003
+LARGEST_SEED = 1 << 31  # all generators take such a seed
 
 
 @dataclass(slots=True)
@@ -131,8 +132,15 @@ class LapNotes:
         self.laps += 1
         self.seed_all((self.seed + self.laps * LAPS_A_SEED) % LARGEST_SEED)
         self.states = []
+        states: list[Any] = []
         with contextlib.suppress(Exception):  # whatever an attribute of a user's own class raises
-            self.states = [_state_of(part) for part in _parts_of(self.data)]
+            for part in _parts_of(self.data):
+                if is_generator(part):
+                    states.append(read_generator(part))
+                else:  # what a part of the data counts
+                    held = getattr(part, "__dict__", {})
+                    states.append({key: value for key, value in held.items() if isinstance(value, KEPT_VALUES)})
+            self.states = states
 
     def go_back(self, laps: int, states: Sequence[Any]) -> None:
         """Let the lap after `laps` begin next, with the data as it was."""
@@ -179,13 +187,6 @@ def put_generator(part: Any, state: Any) -> None:
         part.set_state(state)
 
 
-def _state_of(part: Any) -> Any:
-    """Return what a part of the data counts, or how far a generator has drawn."""
-    if is_generator(part):
-        return read_generator(part)
-    return {key: value for key, value in getattr(part, "__dict__", {}).items() if isinstance(value, KEPT_VALUES)}
-
-
 def endless(data: Iterable[Any], name: str, notes: LapNotes | None = None) -> Iterator[Any]:
     """Iterate a user's data again and again; raise an error if a lap has no batch.
 
@@ -214,36 +215,26 @@ def _laps(data: Iterable[Any], name: str, notes: LapNotes | None) -> Iterator[It
 def digest_imported(file: str) -> dict[str, str]:
     """Digest the user's file and all modules imported from its folder, except installed packages."""
     folder = Path(file).parent
+    imported = filter(make_own_test(folder), map(_file_of, list(sys.modules.values())))
     found = {}
-    for path in sorted({file, *_imported_from(folder)}):
+    for path in sorted({file, *imported}):
         with contextlib.suppress(OSError):
             found[Path(path).relative_to(folder).as_posix()] = digest_source(Path(path).read_bytes())
     return found
 
 
-def _imported_from(folder: Path) -> Iterator[str]:
-    is_own = make_own_test(folder)
-    for module in list(sys.modules.values()):
-        path = _file_of(module)
-        if is_own(path):
-            yield path
-
-
 def make_own_test(folder: Path) -> Callable[[str], bool]:
     """Return a test whether a path is in the user's folder, and not of an installed package, Python or laptime."""
     inside = _as_beginning(folder)
-    outside = tuple(map(_as_beginning, _installed_folders()))
+    # These may be below a user's folder and are not the user's: laptime, Python's library, and installed packages.
+    installed = [Path(sysconfig.get_path(name)) for name in ("stdlib", "platstdlib", "purelib", "platlib")]
+    outside = tuple(map(_as_beginning, (LAPTIME, *installed)))
 
     def is_own(path: str) -> bool:
         is_ours = path.startswith(inside) and not path.startswith(outside)
         return is_ours and INSTALLED.isdisjoint(Path(path).relative_to(folder).parts)
 
     return is_own
-
-
-def _installed_folders() -> list[Path]:
-    """Return folders that may be below a user's folder but are not the user's: Python's library, packages, laptime."""
-    return [LAPTIME, *(Path(sysconfig.get_path(name)) for name in ("stdlib", "platstdlib", "purelib", "platlib"))]
 
 
 def _as_beginning(folder: Path) -> str:
@@ -265,7 +256,9 @@ LONGEST_ERROR = 400  # characters of an error's own message
 FRAME = re.compile(r'^\s*File "([^"]+)", line (\d+), in (\S+)', re.MULTILINE)
 COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 # What marks a traceback in a message: of a DataLoader's worker, of TensorFlow's functions, of TensorFlow's tracing.
-OF_A_WORKER, TRACE, OF_A_GRAPH = "Caught ", "Traceback (most recent call last)", "in user code:"
+OF_A_WORKER = "Caught "
+TRACE = "Traceback (most recent call last)"
+OF_A_GRAPH = "in user code:"
 OF_KERAS = re.compile(r"^Exception encountered when calling .*?\n\n|\n\nArguments received by .*", re.DOTALL)
 
 
@@ -290,11 +283,23 @@ def find_own_error(error: BaseException, file: str) -> OwnError | None:
         raised = error.__cause__
     if isinstance(raised, LaptimeError) or is_memory_error(raised):
         return None
+    # The user's frames, outermost first, without columns: Python would mark these in rows of `^`.
+    message = str(raised)
+    places = [(frame.filename, frame.lineno or 0, frame.name) for frame in traceback.extract_tb(raised.__traceback__)]
+    if TRACE in message or OF_A_GRAPH in message:
+        places += [(path, int(line), name) for path, line, name in FRAME.findall(message)]
+    if isinstance(raised, SyntaxError) and raised.filename:
+        places.append((raised.filename, raised.lineno or 0, "<module>"))
     is_own = make_own_test(Path(file).parent)
-    frames = _own_frames(raised, is_own)
+    frames = [
+        traceback.FrameSummary(path, line, name, line=linecache.getline(path, line).strip())
+        for path, line, name in places
+        if is_own(path)
+    ]
     if not frames:
         return None
-    words, last = _words_of(raised), frames[-1]
+    words = _words_of(raised)
+    last = frames[-1]
     function = "" if last.name == "<module>" else f", in {last.name}"
     place = f"{Path(last.filename).relative_to(Path(file).parent)}, line {last.lineno}{function}"
     source = f"{last.lineno} | {last.line}" if last.line else ""
@@ -304,37 +309,20 @@ def find_own_error(error: BaseException, file: str) -> OwnError | None:
     return OwnError(f"{place}: {words}", source, is_on_load, trace)
 
 
-def _own_frames(error: BaseException, is_own: Callable[[str], bool]) -> list[traceback.FrameSummary]:
-    """Return the user's frames, outermost first, without columns: Python would mark these in rows of `^`."""
-    told = [
-        (frame_summary.filename, frame_summary.lineno or 0, frame_summary.name)
-        for frame_summary in traceback.extract_tb(error.__traceback__)
-    ]
-    if TRACE in str(error) or OF_A_GRAPH in str(error):
-        told += [(path, int(line), name) for path, line, name in FRAME.findall(str(error))]
-    if isinstance(error, SyntaxError) and error.filename:
-        told.append((error.filename, error.lineno or 0, "<module>"))
-    return [
-        traceback.FrameSummary(path, line, name, line=linecache.getline(path, line).strip())
-        for path, line, name in told
-        if is_own(path)
-    ]
-
-
 def _words_of(error: BaseException) -> str:
     """Return the error's kind and message in one line."""
     if isinstance(error, SystemExit):
         return f"its code ended the process: sys.exit({error.code!r})"
-    said = OF_KERAS.sub("", COLOURS.sub("", error.msg if isinstance(error, SyntaxError) else str(error))).strip()
-    if said.startswith(OF_A_WORKER) or OF_A_GRAPH in said:
-        return _shortened(said.splitlines()[-1])
-    said = said.partition(f"\n{TRACE}")[0]
-    return _shortened(f"{type(error).__name__}: {said}" if said else type(error).__name__)
+    message = OF_KERAS.sub("", COLOURS.sub("", error.msg if isinstance(error, SyntaxError) else str(error))).strip()
+    if message.startswith(OF_A_WORKER) or OF_A_GRAPH in message:
+        return _shortened(message.splitlines()[-1])
+    message = message.partition(f"\n{TRACE}")[0]
+    return _shortened(f"{type(error).__name__}: {message}" if message else type(error).__name__)
 
 
 def _shortened(words: str) -> str:
-    told = " ".join(words.split())
-    return told if len(told) <= LONGEST_ERROR else f"{told[: LONGEST_ERROR - 4]} ..."
+    line = " ".join(words.split())
+    return line if len(line) <= LONGEST_ERROR else f"{line[: LONGEST_ERROR - 4]} ..."
 
 
 # What a user's function returned: a training that can be run, or a sentence that says what to return instead.
@@ -353,7 +341,8 @@ class MadeAgain:
     """Data that a user's function makes: it is called for each lap."""
 
     def __init__(self, make: Callable[[], Any], name: str) -> None:
-        self._make, self._name = make, name
+        self._make = make
+        self._name = name
 
     def __iter__(self) -> Iterator[Any]:
         made = self._make()
@@ -399,25 +388,25 @@ def as_training(returned: Any, name: str) -> Training:
 def _refusal_of(returned: Any, name: str) -> TrainingError:
     """Return the error for what is no training, with what to return instead."""
     kind = type(returned).__name__
-    said = f"{name} returned {kind}, not a laptime.Training"
+    says = f"{name} returned {kind}, not a laptime.Training"
     if hasattr(returned, "get_train_dataloader") and hasattr(returned, "model"):
-        return TrainingError(said, OF_A_TRAINER)
+        return TrainingError(says, OF_A_TRAINER)
     if kind.endswith("Trainer"):
         return TrainingError(
-            said, f"return its model and its data loader: {OWN_TRAINING}; or its loop as a step: {OWN_STEP}"
+            says, f"return its model and its data loader: {OWN_TRAINING}; or its loop as a step: {OWN_STEP}"
         )
     if _is_of(returned, "torch", "Module"):
-        return TrainingError(f"{said}: its data and its optimizer are missing", f"return {OWN_TRAINING}")
-    if isinstance(returned, tuple | list) and any(_is_of(each, "torch", "Module") for each in returned):
+        return TrainingError(f"{says}: its data and its optimizer are missing", f"return {OWN_TRAINING}")
+    if isinstance(returned, tuple | list) and any(_is_of(part, "torch", "Module") for part in returned):
         hint = f"name each part: return {OWN_TRAINING}, without loss= if the model computes its loss"
-        return TrainingError(said, hint)
-    return TrainingError(said, RETURN_A_TRAINING)
+        return TrainingError(says, hint)
+    return TrainingError(says, RETURN_A_TRAINING)
 
 
 def _is_of(value: Any, package: str, name: str | None = None) -> bool:
     """Whether a value's class comes from a package, found without importing it; from its class `name`, if given."""
     return any(
-        each.__module__.split(".")[0] == package and name in {None, each.__name__} for each in type(value).__mro__
+        kind.__module__.split(".")[0] == package and name in {None, kind.__name__} for kind in type(value).__mro__
     )
 
 

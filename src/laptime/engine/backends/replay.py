@@ -26,7 +26,10 @@ from laptime.model.errors import LaneError
 from laptime.model.quantities import Missing
 from laptime.model.sample import REPLAY_MARGIN, ReplayChance, ReplayPart, TurnTakenAgain
 
-WEIGHT_ARRAYS, BUFFER_ARRAYS, OPTIMIZER_ARRAYS, WHOLE_NUMBERS = "weights", "buffers", "optimizer", "counts"
+WEIGHT_ARRAYS = "weights"
+BUFFER_ARRAYS = "buffers"
+OPTIMIZER_ARRAYS = "optimizer"
+WHOLE_NUMBERS = "counts"
 StateNumbers = list[tuple[str, FloatArray]]
 """The arrays of a state in order, each with what it is of. Those of an optimizer name their key, too."""
 
@@ -167,7 +170,7 @@ class StateRewinder:
     precision: str
 
     def note(self, taken: int) -> Note:
-        structure = rebuild(self.state(), _leave, {})
+        structure = rebuild(self.state(), lambda leaf: leaf, {})
         leaves: list[tuple[Any, Leaf, int, Any]] = []
         numbers: StateNumbers = []
         for leaf, kind in self._leaves(structure):
@@ -215,17 +218,14 @@ class StateRewinder:
         found: dict[int, tuple[Any, Leaf]] = {}
 
         def look(leaf: Any) -> Any:
-            kind = next((kind for kind in self.kinds if kind.takes(leaf)), None)
-            if kind is not None:
-                found[id(leaf)] = leaf, kind
+            for kind in self.kinds:
+                if kind.takes(leaf):
+                    found[id(leaf)] = leaf, kind
+                    break
             return leaf
 
         rebuild(state, look, {})
         return list(found.values())
-
-
-def _leave(leaf: Any) -> Any:
-    return leaf
 
 
 def digest_numbers(numbers: Iterable[tuple[str, Any]]) -> str:
@@ -253,7 +253,8 @@ class RecordedBatches:
     """The batches of a turn: fetched once, and what its data drew for each from the shared generators."""
 
     def __init__(self, supply: Callable[[], Any], generators: Generators) -> None:
-        self._supply, self._generators = supply, generators
+        self._supply = supply
+        self._generators = generators
         self._held: list[tuple[Any, Any]] = []
         self._bytes: dict[int, int] = {}  # of each array: a training in memory gives the same ones again
         self.steps_draw = False
@@ -312,7 +313,7 @@ class TurnReplay:
         again = self._take(batches.record, start)
         batches.note_draws()
         groups = [of for of in dict.fromkeys(of for of, _ in start) if of != WHOLE_NUMBERS]
-        parts = tuple(compare_part(of, *(_of(each, of) for each in (start, end, again, again))) for of in groups)
+        parts = tuple(compare_part(of, *(_of(numbers, of) for numbers in (start, end, again, again))) for of in groups)
         found = TurnTakenAgain(self.steps, None, is_shown, is_joined, parts)
         if not all(part.is_same for part in parts):
             found = self._compare_closely(found, batches, own_end, (start, end, again))
@@ -330,17 +331,18 @@ class TurnReplay:
         """Measure what rounding and other draws make of the turn, and whether the base repeats its own."""
         start, end, again = turn
         mine = self._take(batches.again(as_drawn=True))
-        weights = (_of(each, WEIGHT_ARRAYS) for each in (self.note.numbers, own_end, mine, mine))
+        weights = (_of(numbers, WEIGHT_ARRAYS) for numbers in (self.note.numbers, own_end, mine, mine))
         size = ROUNDED_BY[self.rewinder.precision] * math.sqrt(self.steps)
         twin = self._take(batches.again(as_drawn=True), _rounded(start, again, size))
         parts = tuple(
-            compare_part(part.of, *(_of(each, part.of) for each in (start, end, again, twin))) for part in found.parts
+            compare_part(part.of, *(_of(numbers, part.of) for numbers in (start, end, again, twin)))
+            for part in found.parts
         )
         chance: list[ReplayChance] = []
         if batches.steps_draw and not all(part.is_same for part in parts):
             others = [self._take(batches.again(as_drawn=False), start, draw) for draw in range(1, OTHER_DRAWS + 1)]
             chance = [
-                compare_with_chance(of, _of(start, of), _of(end, of), [_of(each, of) for each in others])
+                compare_with_chance(of, _of(start, of), _of(end, of), [_of(numbers, of) for numbers in others])
                 for of in (WEIGHT_ARRAYS, BUFFER_ARRAYS)
                 if _of(start, of)
             ]
@@ -364,26 +366,24 @@ def fit_numbers(own: StateNumbers, start: StateNumbers, end: StateNumbers) -> tu
     """
     fitted: tuple[StateNumbers, StateNumbers] = ([], [])
     for of in dict.fromkeys(of for of, _ in own):
-        mine = [array.shape for each, array in own if each == of]
-        theirs = [[array for each, array in numbers if each == of] for numbers in (start, end)]
+        mine = [array.shape for array in _of(own, of)]
+        theirs = [_of(numbers, of) for numbers in (start, end)]
         fits = all([array.shape for array in arrays] == mine for arrays in theirs)
         if not fits and of not in {BUFFER_ARRAYS, WHOLE_NUMBERS}:
             kept = "other weights" if of == WEIGHT_ARRAYS else "another state of its optimizer"
             return f"it keeps {kept}, by number or shape"
         for side, arrays in zip(fitted, theirs, strict=True):
             side += [(of, array) for array in (arrays if fits and of != WHOLE_NUMBERS else _of(own, of))]
-    places = [of for of, _ in own]
-    return tuple(_in_order(kept, places) for kept in fitted)  # type: ignore[return-value]
-
-
-def _in_order(numbers: StateNumbers, places: Sequence[str]) -> StateNumbers:
-    """Return numbers that are grouped by what they are of in the order of the places."""
-    by_group = {of: iter([array for each, array in numbers if each == of]) for of in dict.fromkeys(places)}
-    return [(of, next(by_group[of])) for of in places]
+    # They are grouped by what they are of: bring them in the order of ours.
+    ordered: list[StateNumbers] = []
+    for numbers in fitted:
+        by_group = {of: iter(_of(numbers, of)) for of in dict.fromkeys(of for of, _ in own)}
+        ordered.append([(of, next(by_group[of])) for of, _ in own])
+    return ordered[0], ordered[1]
 
 
 def _of(numbers: StateNumbers, of: str) -> list[FloatArray]:
-    return [array for each, array in numbers if each == of]
+    return [array for group, array in numbers if group == of]
 
 
 def _rounded(start: StateNumbers, end: StateNumbers, size: float) -> StateNumbers:
@@ -414,7 +414,7 @@ def compare_part(
 ) -> ReplayPart:  # fmt: skip
     """Return how far an end is from the one of the replay, as a part of how far that moved."""
     moved, apart, chance = (
-        [_length(one, other) for one, other in zip(*pair, strict=True)]
+        [float(np.linalg.norm((one.astype(np.float64) - other).ravel())) for one, other in zip(*pair, strict=True)]
         for pair in ((again, start), (end, again), (twin, again))
     )
     whole = max(math.hypot(*moved), 1e-30)
@@ -423,10 +423,6 @@ def compare_part(
         for far, part, off in zip(apart, moved, chance, strict=True)
     )
     return ReplayPart(of, math.hypot(*apart) / whole, math.hypot(*chance) / whole, max(arrays, default=0.0))
-
-
-def _length(one: FloatArray, other: FloatArray) -> float:
-    return float(np.linalg.norm((one.astype(np.float64) - other).ravel()))
 
 
 def compare_with_chance(
@@ -439,20 +435,16 @@ def compare_with_chance(
     """
     ends = [_joined(sequence) for sequence in (*others, end)]
     begun = _joined(start)
-    far, along = zip(
-        *(_place_among(ends[:number] + ends[number + 1 :], each, begun) for number, each in enumerate(ends)),
-        strict=True,
-    )
+    far: list[float] = []
+    along: list[float] = []
+    for number, one in enumerate(ends):
+        middle = np.mean(ends[:number] + ends[number + 1 :], axis=0, dtype=np.float64)
+        way = middle - begun
+        off = one - middle
+        far.append(float(np.linalg.norm(off)))
+        along.append(float(off @ way / max(float(np.linalg.norm(way)), 1e-30)))
     return ReplayChance(of, tuple(far), tuple(along))
 
 
 def _joined(arrays: Sequence[FloatArray]) -> FloatArray:
     return np.concatenate([array.ravel() for array in arrays]).astype(np.float32)
-
-
-def _place_among(rest: Sequence[FloatArray], one: FloatArray, start: FloatArray) -> tuple[float, float]:
-    """Return how far one end is from the middle of the rest, and how far it is beyond it along the way."""
-    middle = np.mean(rest, axis=0, dtype=np.float64)
-    way = middle - start
-    off = one - middle
-    return float(np.linalg.norm(off)), float(off @ way / max(float(np.linalg.norm(way)), 1e-30))

@@ -71,10 +71,10 @@ class OwnSteps:
         return itertools.islice(endless(self.data, self.name, None if draws_nothing else self.laps), first, None)
 
     def take(self, state: Any, batch: Any) -> tuple[Any, Any]:
-        told = self.step(state, batch)
-        if not (isinstance(told, tuple) and len(told) == 2):
-            raise TrainingError(f"{self.name}: step returned {type(told).__name__}, expected a pair (state, loss)")
-        return told
+        pair = self.step(state, batch)
+        if not (isinstance(pair, tuple) and len(pair) == 2):
+            raise TrainingError(f"{self.name}: step returned {type(pair).__name__}, expected a pair (state, loss)")
+        return pair
 
     def number(self, loss: Any) -> float:
         if np.size(loss) != 1:
@@ -86,7 +86,9 @@ class JoinedBatches:
     """A user's batches, several joined to one; without end, so that a lap may end within a joined batch."""
 
     def __init__(self, own: OwnSteps, times: int, join: Callable[[Sequence[Any]], Any]) -> None:
-        self._own, self._times, self._join = own, times, join
+        self._own = own
+        self._times = times
+        self._join = join
 
     def __iter__(self) -> Iterator[Any]:
         batches = self._own.batches()
@@ -158,11 +160,17 @@ class CopiedSteps:
     """Steps of which each run begins from a deep copy of the state that the user's function returned."""
 
     def __init__(self, own: OwnSteps, state: Any) -> None:
-        self.own, self._start = own, state
+        self.own = own
+        self._start = state
 
     def fresh_state(self, *, wide: bool = False) -> Any:
         try:
-            with _whole_optimizers():
+            whole: contextlib.AbstractContextManager[None] = contextlib.nullcontext()
+            if "torch" in sys.modules:  # its optimizers are copied with all that they hold
+                from laptime.engine.backends.torch.devices import whole_optimizers
+
+                whole = whole_optimizers()
+            with whole:
                 state = copy.deepcopy(self._start)
         except Exception as error:
             raise TrainingError(
@@ -188,19 +196,13 @@ class CopiedSteps:
             raise TrainingError(f"{self.own.name}: the loss is {kind}, expected a number: {error}") from error
 
 
-def _whole_optimizers() -> contextlib.AbstractContextManager[None]:
-    """Where PyTorch is loaded, have its optimizers copied with all that they hold."""
-    if "torch" not in sys.modules:
-        return contextlib.nullcontext()
-    from laptime.engine.backends.torch.devices import whole_optimizers
-
-    return whole_optimizers()
-
-
 def count_items(leaves: Iterable[Any]) -> int:
     """Return the length of the first array in a batch that has one."""
-    shapes = (tuple(np.shape(leaf)) for leaf in leaves)
-    return next((int(shape[0]) for shape in shapes if shape), 1)
+    for leaf in leaves:
+        shape = tuple(np.shape(leaf))
+        if shape:
+            return int(shape[0])
+    return 1
 
 
 SAMPLED = 4096  # numbers of an array: enough to know a batch again
@@ -208,7 +210,8 @@ SAMPLED = 4096  # numbers of an array: enough to know a batch again
 
 def see_batch(batch: Any, items: int | None = None) -> SeenBatch | None:
     """Return what is kept of a batch that was trained on: its items, and a digest of some of its numbers."""
-    found, arrays = hashlib.blake2b(digest_size=6), list(list_leaves(batch))
+    found = hashlib.blake2b(digest_size=6)
+    arrays = list(list_leaves(batch))
     try:
         for leaf in arrays:
             if hasattr(leaf, "shape") and hasattr(leaf, "reshape"):
@@ -263,7 +266,9 @@ class StepRunner(WindowRunner):
     keeps_batches = False
 
     def __init__(self, steps: Steps, supply: Callable[[], Any]) -> None:
-        self._steps, self._supply, self._take = steps, supply, steps.own.take
+        self._steps = steps
+        self._supply = supply
+        self._take = steps.own.take
         self._own_supply = supply
         self._state: Any = steps.fresh_state()
         self._loss: Any = None
@@ -277,7 +282,8 @@ class StepRunner(WindowRunner):
         self._take_batch(batch)
 
     def take_seen(self) -> SeenBatch | None:
-        batch, self._seen = self._seen, None
+        batch = self._seen
+        self._seen = None
         return None if batch is None else see_batch(batch)
 
     def fence(self) -> None:
@@ -294,8 +300,18 @@ class StepRunner(WindowRunner):
     def rewinder(self) -> StateRewinder | Missing:
         if self._steps.own.laps is None or self.keeps_batches:
             return NO_REWINDER
+        # What is known of the objects that a state may hold, of the frameworks that are loaded.
+        kinds: tuple[Leaf, ...] = LEAVES
+        if "jax" in sys.modules:
+            from laptime.engine.backends.jax.rewinding import JaxLeaf
+
+            kinds = (JaxLeaf(), *kinds)
+        if "torch" in sys.modules:
+            from laptime.engine.backends.torch.rewinding import TORCH_LEAVES
+
+            kinds = (*kinds, *TORCH_LEAVES)
         return StateRewinder(
-            _leaf_kinds(), _generators(), lambda: self._state, self._hold, self._find_place, self._feed,
+            kinds, _generators(), lambda: self._state, self._hold, self._find_place, self._feed,
             self._run_again, "fp32",
         )  # fmt: skip
 
@@ -326,7 +342,9 @@ class SupplyRunner(WindowRunner):
     """Iterates over the user's data without training, or moves batches from the host to the device."""
 
     def __init__(self, steps: Steps, supply: Callable[[], Any], place: Callable[[Any], Any] | None = None) -> None:
-        self._steps, self._supply, self._place = steps, supply, place
+        self._steps = steps
+        self._supply = supply
+        self._place = place
         self._batch: Any = None
 
     def step(self) -> None:
@@ -350,7 +368,9 @@ class OwnStepParts:
     stride = 1
 
     def __init__(self, steps: Steps, supply: Callable[[], Any], take: Callable[[Any], None]) -> None:
-        self._steps, self.fetch, self.compute = steps, supply, take
+        self._steps = steps
+        self.fetch = supply
+        self.compute = take
         self._compiled = steps.compiled()
 
     def move(self, batch: Any) -> Any:
@@ -361,7 +381,8 @@ class OwnStepParts:
         return tuple(tuple(np.shape(leaf)) for leaf in self._steps.leaves(batch))
 
     def look(self, _steps: int, _timed: int) -> StepSymptoms:
-        before, now = self._compiled, self._steps.compiled()
+        before = self._compiled
+        now = self._steps.compiled()
         compiles = now if isinstance(now, Missing) or isinstance(before, Missing) else now - before
         own = COPIES_ITSELF
         return StepSymptoms(
@@ -427,20 +448,6 @@ def _generators() -> Generators:
     return generators_of(None)
 
 
-def _leaf_kinds() -> tuple[Leaf, ...]:
-    """Return what is known of the objects that a state may hold, of the frameworks that are loaded."""
-    kinds: tuple[Leaf, ...] = LEAVES
-    if "jax" in sys.modules:
-        from laptime.engine.backends.jax.rewinding import JaxLeaf
-
-        kinds = (JaxLeaf(), *kinds)
-    if "torch" in sys.modules:
-        from laptime.engine.backends.torch.rewinding import TORCH_LEAVES
-
-        kinds = (*kinds, *TORCH_LEAVES)
-    return kinds
-
-
 # The proof of a user's step: its first steps as it runs them, compared with the same steps in float64.
 
 # Two runs of one program from one state are equal; float64 and float32 differ by rounding, not by a hundredth.
@@ -486,7 +493,8 @@ def take_steps(
     began = time.perf_counter()
     held = widened_closure(steps.own.step) if wide else contextlib.nullcontext()
     with _draws_for(steps) as draws, held:
-        state, own = steps.fresh_state(wide=wide), steps.own
+        own = steps.own
+        state = steps.fresh_state(wide=wide)
         before = steps.floats(state)
         losses = []
         drawn = (draw_batches(steps, draws) if given is None else list(given))[:most]
@@ -496,7 +504,7 @@ def take_steps(
                 state, loss = own.take(state, steps.widen(used) if wide else used)
             losses.append(steps.number(loss))
     after = steps.floats(state)
-    if [each.shape for each in before] != [each.shape for each in after]:
+    if [array.shape for array in before] != [array.shape for array in after]:
         raise LaneError("its step gives a state of other arrays than it was given")
     if wide and any(array.dtype != np.float64 for array in after):
         raise LaneError("its step casts to float32 on its own")
@@ -510,9 +518,11 @@ def compare_with_float64(
 ) -> Reference:
     """Run the steps in float64, and in float32 to see the effect of rounding alone; or return why nothing is proven."""
     with _draws_for(steps) as draws:
-        batches, again = draw_batches(steps, draws), draw_batches(steps, draws)
+        batches = draw_batches(steps, draws)
+        again = draw_batches(steps, draws)
     twin = take(batches)
-    depth, weights = len(twin.moves), sum(array.size for array in steps.floats(steps.fresh_state()))
+    depth = len(twin.moves)
+    weights = sum(array.size for array in steps.floats(steps.fresh_state()))
     if not all(map(math.isfinite, twin.losses)):
         raise LaneError("the loss is not finite in the proof's first steps")
     problem = DATA_CHANGES if _digest(steps, again) != twin.batches else _why_unproven(twin, take(batches))
@@ -521,15 +531,20 @@ def compare_with_float64(
     try:
         exact = widely(batches)
     except Exception as error:  # noqa: BLE001  whatever a user's step raises that was not written for float64
-        return Reference("", twin, twin, depth, weights, f"it cannot run in float64: {_where(error, steps.own)}")
-    return Reference("", exact, twin, depth, weights, _why_apart(exact, twin))
-
-
-def _where(error: Exception, own: OwnSteps) -> str:
-    """Return an error in one line, with the user's line that raised it."""
-    code = getattr(inspect.unwrap(own.step), "__code__", None)
-    found = None if code is None else find_own_error(error, code.co_filename)
-    return f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}" if found is None else found.reason
+        # The error in one line, with the user's line that raised it.
+        code = getattr(inspect.unwrap(steps.own.step), "__code__", None)
+        own_error = None if code is None else find_own_error(error, code.co_filename)
+        if own_error is None:
+            reason = f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"
+        else:
+            reason = own_error.reason
+        return Reference("", twin, twin, depth, weights, f"it cannot run in float64: {reason}")
+    off = abs(twin.losses[0] - exact.losses[0]) / max(abs(exact.losses[0]), 1e-30)
+    if part(exact, twin) > OTHER_WAY:
+        problem = "in float64 it goes another way than in float32, as random draws do"
+    elif off > FLOAT32 * math.sqrt(depth):
+        problem = f"its first loss is {off:.0e} off float64's: it computes in less than float32 on its own"
+    return Reference("", exact, twin, depth, weights, problem)
 
 
 def draw_batches(steps: Steps, draws: RandomSource) -> list[Any]:
@@ -581,15 +596,6 @@ def _why_unproven(twin: ProofRun, again: ProofRun) -> str | None:
     return twin.problem
 
 
-def _why_apart(exact: ProofRun, twin: ProofRun) -> str | None:
-    if part(exact, twin) > OTHER_WAY:
-        return "in float64 it goes another way than in float32, as random draws do"
-    off = abs(twin.losses[0] - exact.losses[0]) / max(abs(exact.losses[0]), 1e-30)
-    if off > FLOAT32 * math.sqrt(len(twin.moves)):
-        return f"its first loss is {off:.0e} off float64's: it computes in less than float32 on its own"
-    return None
-
-
 # What kind of training a user's function returns: asked once, before a plan is made.
 
 
@@ -597,46 +603,36 @@ def describe_own(subject: Subject) -> OwnTraining:
     """Call the user's function, and describe what it returns."""
     assert subject.file is not None and subject.function is not None  # noqa: PT018  a subject of a file has both
     training = call_own(subject.file, subject.function)
-    return OwnTraining(
-        _kind_of(training),
-        data=type(training.data).__name__,
-        takes_workers=_takes_workers(training.data),
-        batches=_look_at_batches(training.data),
-        has_fence=training.fence is not None,
-        has_workers=_is_loader(training.data) and training.data.num_workers > 0,
-    )
-
-
-def _kind_of(training: Training) -> OwnKind:
+    kind: OwnKind = "other"
     if training.step is not None:
-        return "step"
-    if is_keras(training.model):
-        return "keras"
-    return "torch" if _is_a(training.model, "torch.nn", "Module") else "other"
+        kind = "step"
+    elif is_keras(training.model):
+        kind = "keras"
+    elif _is_a(training.model, "torch.nn", "Module"):
+        kind = "torch"
+    # Worker processes or threads can load a DataLoader over numbered items, and a PyDataset.
+    data = training.data
+    is_loader = _is_a(data, "torch.utils.data", "DataLoader")
+    is_numbered = is_loader and not _is_a(data.dataset, "torch.utils.data", "IterableDataset")
+    # Where PyTorch is not loaded, there are no batches that torch lanes can cut.
+    if "torch" in sys.modules:
+        from laptime.engine.backends.torch.batches import look_at_batches
 
-
-def _takes_workers(data: Any) -> bool:
-    """Whether worker processes or threads can load the data: a DataLoader over numbered items, or a PyDataset."""
-    if _is_a(data, "keras", "PyDataset"):
-        return True
-    return _is_loader(data) and not _is_a(data.dataset, "torch.utils.data", "IterableDataset")
-
-
-def _look_at_batches(data: Any) -> OwnBatches:
-    """Return what is known of batches that torch lanes can cut: where PyTorch is not loaded, there are none."""
-    if "torch" not in sys.modules:
-        return OwnBatches("only torch lanes cut and join them, and it holds nothing of PyTorch's")
-    from laptime.engine.backends.torch.batches import look_at_batches
-
-    return look_at_batches(data)
-
-
-def _is_loader(data: Any) -> bool:
-    return _is_a(data, "torch.utils.data", "DataLoader")
+        batches = look_at_batches(data)
+    else:
+        batches = OwnBatches("only torch lanes cut and join them, and it holds nothing of PyTorch's")
+    return OwnTraining(
+        kind,
+        data=type(data).__name__,
+        takes_workers=is_numbered or _is_a(data, "keras", "PyDataset"),
+        batches=batches,
+        has_fence=training.fence is not None,
+        has_workers=is_loader and data.num_workers > 0,
+    )
 
 
 def _is_a(value: Any, package: str, name: str) -> bool:
     """Whether a value is of such a class, found without importing its package."""
     return any(
-        each.__name__ == name and f"{each.__module__}.".startswith(f"{package}.") for each in type(value).__mro__
+        kind.__name__ == name and f"{kind.__module__}.".startswith(f"{package}.") for kind in type(value).__mro__
     )

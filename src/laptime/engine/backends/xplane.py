@@ -5,6 +5,7 @@ This module turns them into operator sums and a Chrome trace.
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 import tempfile
@@ -113,7 +114,7 @@ def operator_of(event: XEvent) -> str:
 def own_times(events: Sequence[XEvent]) -> Iterator[tuple[XEvent, float]]:
     """Yield each event of one thread with its time minus that of the events inside it."""
     open_: list[tuple[XEvent, list[float]]] = []
-    for event in sorted(events, key=lambda each: (each.start_ns, -each.duration_ns)):
+    for event in sorted(events, key=lambda event: (event.start_ns, -event.duration_ns)):
         while open_ and open_[-1][0].end_ns <= event.start_ns:
             yield _closed(open_.pop())
         if open_:
@@ -143,29 +144,28 @@ def chrome_trace(planes: Iterable[XPlane]) -> dict[str, Any]:
     """Return the planes as Chrome trace events: a process per plane, a thread per line, times in microseconds."""
     planes = list(planes)
     begins_ns = min((event.start_ns for plane in planes for line in plane.lines for event in line.events), default=0.0)
-    told: list[dict[str, Any]] = []
+    rows: list[dict[str, Any]] = []
     for process, plane in enumerate(planes, 1):
-        told.append(_named("process_name", process, 0, plane.name))
+        rows.append(_named("process_name", process, 0, plane.name))
         for thread, line in enumerate(plane.lines, 1):
-            told.append(_named("thread_name", process, thread, line.name))
-            told += [_event(event, process, thread, begins_ns) for event in line.events]
-    return {"displayTimeUnit": "ms", "traceEvents": told}
+            rows.append(_named("thread_name", process, thread, line.name))
+            rows += [
+                {
+                    "ph": "X",
+                    "name": event.name,
+                    "pid": process,
+                    "tid": thread,
+                    "ts": (event.start_ns - begins_ns) / 1e3,
+                    "dur": event.duration_ns / 1e3,
+                    "args": {name: str(value) for name, value in event.facts.items()},
+                }
+                for event in line.events
+            ]
+    return {"displayTimeUnit": "ms", "traceEvents": rows}
 
 
 def _named(what: str, process: int, thread: int, name: str) -> dict[str, Any]:
     return {"ph": "M", "name": what, "pid": process, "tid": thread, "args": {"name": name}}
-
-
-def _event(event: XEvent, process: int, thread: int, begins_ns: float) -> dict[str, Any]:
-    return {
-        "ph": "X",
-        "name": event.name,
-        "pid": process,
-        "tid": thread,
-        "ts": (event.start_ns - begins_ns) / 1e3,
-        "dur": event.duration_ns / 1e3,
-        "args": {name: str(value) for name, value in event.facts.items()},
-    }
 
 
 class FolderProfiler(ABC):
@@ -175,12 +175,14 @@ class FolderProfiler(ABC):
     framework: str
 
     def __init__(self, device: str, scratch: Path) -> None:
-        self._on_card, self._scratch = device != "cpu", scratch
+        self._on_card = device != "cpu"
+        self._scratch = scratch
         self._folder = scratch
         self._planes: tuple[XPlane, ...] = ()
 
     def start(self) -> None:
-        self._folder, self._planes = Path(tempfile.mkdtemp(dir=self._scratch)), ()
+        self._folder = Path(tempfile.mkdtemp(dir=self._scratch))
+        self._planes = ()
         self.watch(self._folder)
 
     @abstractmethod
@@ -225,14 +227,29 @@ class FolderProfiler(ABC):
 Origins = dict[tuple[str, str], str]
 
 # Field numbers in XLA's xplane.proto and hlo.proto.
-PLANES, PLANE_NAME, PLANE_PROGRAMS = 1, 2, 4
-ENTRY_VALUE, PROGRAM_NAME, PROGRAM_FACTS, FACT_BYTES = 2, 2, 5, 6
-MODULE, COMPUTATIONS, INSTRUCTIONS = 1, 3, 2
-COMPUTATION_ID, INSTRUCTION_CALLS = 5, 38
-INSTRUCTION_NAME, INSTRUCTION_KIND, INSTRUCTION_METADATA, METADATA_OP_NAME = 1, 2, 7, 2
+PLANES = 1
+PLANE_NAME = 2
+PLANE_PROGRAMS = 4
+ENTRY_VALUE = 2
+PROGRAM_NAME = 2
+PROGRAM_FACTS = 5
+FACT_BYTES = 6
+MODULE = 1
+COMPUTATIONS = 3
+COMPUTATION_ID = 5
+INSTRUCTIONS = 2
+INSTRUCTION_NAME = 1
+INSTRUCTION_KIND = 2
+INSTRUCTION_METADATA = 7
+INSTRUCTION_CALLS = 38
+METADATA_OP_NAME = 2
 HEAVY = (b"convolution", b"dot")  # the main work of a fusion that contains one
 PLANE_OF_PROGRAMS = b"/host:metadata"
-VARINT, FIXED_64, WIRE_BYTES, FIXED_32 = 0, 1, 2, 5
+# How protobuf marks what a value is.
+VARINT = 0
+FIXED_64 = 1
+WIRE_BYTES = 2
+FIXED_32 = 5
 
 
 def read_origins(space: bytes) -> Origins:
@@ -240,28 +257,30 @@ def read_origins(space: bytes) -> Origins:
 
     For a file in another format this is empty: operators then keep XLA's own names.
     """
+    origins: Origins = {}
     try:
-        return dict(_origins_in(space))
+        for plane in _held(space, PLANES):
+            if PLANE_OF_PROGRAMS not in _held(plane, PLANE_NAME):
+                continue
+            for entry in _held(plane, PLANE_PROGRAMS):
+                for program in _held(entry, ENTRY_VALUE):
+                    name = b"".join(_held(program, PROGRAM_NAME)).decode()
+                    for fact in _held(program, PROGRAM_FACTS):
+                        for message in _held(fact, FACT_BYTES):
+                            origins.update(_origins_of(name, message))
     except (IndexError, ValueError, UnicodeDecodeError):
         return {}
+    return origins
 
 
-def _origins_in(space: bytes) -> Iterator[tuple[tuple[str, str], str]]:
-    for plane in _held(space, PLANES):
-        if PLANE_OF_PROGRAMS not in _held(plane, PLANE_NAME):
-            continue
-        for entry in _held(plane, PLANE_PROGRAMS):
-            for program in _held(entry, ENTRY_VALUE):
-                name = b"".join(_held(program, PROGRAM_NAME)).decode()
-                for fact in _held(program, PROGRAM_FACTS):
-                    for told in _held(fact, FACT_BYTES):
-                        yield from _origins_of(name, told)
-
-
-def _origins_of(program: str, told: bytes) -> Iterator[tuple[tuple[str, str], str]]:
-    for module in _held(told, MODULE):
-        bodies = {_id_of(computation): _held(computation, INSTRUCTIONS) for computation in _held(module, COMPUTATIONS)}
-        for instruction in (each for body in bodies.values() for each in body):
+def _origins_of(program: str, message: bytes) -> Iterator[tuple[tuple[str, str], str]]:
+    for module in _held(message, MODULE):
+        bodies: dict[int, list[bytes]] = {}
+        for computation in _held(module, COMPUTATIONS):
+            fields = _fields(computation)
+            ids = [value for number, value in fields if number == COMPUTATION_ID and isinstance(value, int)]
+            bodies[ids[0] if ids else -1] = _held(computation, INSTRUCTIONS)
+        for instruction in itertools.chain.from_iterable(bodies.values()):
             name = b"".join(_held(instruction, INSTRUCTION_NAME)).decode()
             origin = _origin_of(instruction) or _origin_within(instruction, bodies)
             if origin:
@@ -272,8 +291,10 @@ def _origins_of(program: str, told: bytes) -> Iterator[tuple[tuple[str, str], st
 
 
 def _origin_of(instruction: bytes) -> str:
-    told = (word for metadata in _held(instruction, INSTRUCTION_METADATA) for word in _held(metadata, METADATA_OP_NAME))
-    return next(told, b"").decode()
+    for metadata in _held(instruction, INSTRUCTION_METADATA):
+        for name in _held(metadata, METADATA_OP_NAME):
+            return name.decode()
+    return ""
 
 
 def _origin_within(instruction: bytes, bodies: Mapping[int, list[bytes]]) -> str:
@@ -281,11 +302,14 @@ def _origin_within(instruction: bytes, bodies: Mapping[int, list[bytes]]) -> str
 
     XLA loses the origin of some operators that it rewrites: then the name of the operation is better than nothing.
     """
-    inside = [each for called in _calls_of(instruction) for each in bodies.get(called, [])]
-    heavy = [each for each in inside if _kind_of(each) in HEAVY]
+    inside = [inner for called in _calls_of(instruction) for inner in bodies.get(called, [])]
+    heavy = [inner for inner in inside if _kind_of(inner) in HEAVY]
     if heavy:
         return _origin_of(heavy[-1]) or _kind_of(heavy[-1]).decode()
-    return next((_origin_of(each) for each in reversed(inside) if _origin_of(each)), "")
+    for inner in reversed(inside):
+        if origin := _origin_of(inner):
+            return origin
+    return ""
 
 
 def _kind_of(instruction: bytes) -> bytes:
@@ -308,12 +332,6 @@ def _calls_of(instruction: bytes) -> list[int]:
     return called
 
 
-def _id_of(computation: bytes) -> int:
-    return next(
-        (value for field, value in _fields(computation) if field == COMPUTATION_ID and isinstance(value, int)), -1
-    )
-
-
 def _held(message: bytes, number: int) -> list[bytes]:
     """Return the values of all fields of this number that hold bytes: strings, bytes or nested messages."""
     return [value for field, value in _fields(message) if field == number and isinstance(value, bytes)]
@@ -323,7 +341,8 @@ def _fields(message: bytes) -> Iterator[tuple[int, bytes | int]]:
     place = 0
     while place < len(message):
         key, place = _read_varint(message, place)
-        number, kind = key >> 3, key & 7
+        number = key >> 3
+        kind = key & 7
         if kind == VARINT:
             value, place = _read_varint(message, place)
             yield number, value
@@ -379,7 +398,8 @@ def sum_device(activities: Iterable[Activity]) -> DeviceSum:
 
 def unite_ns(intervals: Iterable[tuple[float, float]]) -> float:
     """Return the time that the intervals cover together."""
-    covered, reached = 0.0, float("-inf")
+    covered = 0.0
+    reached = float("-inf")
     for start, end in sorted(intervals):
         if end > reached:
             covered += end - max(start, reached)

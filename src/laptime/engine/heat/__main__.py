@@ -50,7 +50,8 @@ class Lifeline:
     def __init__(self, read_fd: int, write_fd: int) -> None:
         self.phase = "start"
         self.code: Code = {}  # as it was before the user's file was imported
-        self._write_fd, self._descriptors = write_fd, (read_fd, write_fd)
+        self._write_fd = write_fd
+        self._descriptors = (read_fd, write_fd)
         self._inbox: queue.SimpleQueue[wire.FromParent] = queue.SimpleQueue()
         for descriptor in (read_fd, write_fd):  # programs that a training starts must not inherit the pipes
             os.set_inheritable(descriptor, False)
@@ -110,32 +111,27 @@ def main() -> int:
         from laptime.engine.heat.template import serve  # noqa: PLC0415  a heat needs none of it
 
         read_fd, write_fd = serve(read_fd, write_fd, socket_fd)  # returns in the heats alone
-    confined = _confine()  # no other thread is there yet
+    # Enter the sandbox that was ordered, if any, while this process has no other thread.
+    reaches: tuple[str, ...] | OSError | None = None
+    if sandbox := os.environ.pop(wire.SANDBOX, ""):
+        from laptime.engine.heat.sandbox import enter  # noqa: PLC0415  only what is judged needs it
+
+        try:
+            reaches = enter(wire.read_sandbox(sandbox))
+        except OSError as error:
+            reaches = error
     line = Lifeline(read_fd, write_fd)
     line.say(wire.Hello(wire.WIRE_VERSION, os.getpid()))
-    if isinstance(confined, OSError):
-        return _fail(line, str(confined), "error")
-    if confined is not None:
-        line.say(wire.Confined(confined))
+    if isinstance(reaches, OSError):
+        return _fail(line, str(reaches), "error")
+    if reaches is not None:
+        line.say(wire.Confined(reaches))
     if socket_fds:
         line.say(wire.Phase("held", time.perf_counter_ns()))
     try:
         return answer(line.listen(), line)
     except Exception as error:  # noqa: BLE001  any time: the signal that a data loader's process died can arrive late
         return _fail(line, f"{type(error).__name__}: {error}", "error")
-
-
-def _confine() -> tuple[str, ...] | OSError | None:
-    """Enter the sandbox that was ordered, if any. Return what this process reaches out of it, or what failed."""
-    word = os.environ.pop(wire.SANDBOX, "")
-    if not word:
-        return None
-    from laptime.engine.heat.sandbox import enter  # noqa: PLC0415  only what is judged needs it
-
-    try:
-        return enter(wire.read_sandbox(word))
-    except OSError as error:
-        return error
 
 
 def answer(order: wire.FromParent, line: Lifeline) -> int:
@@ -156,8 +152,8 @@ def answer(order: wire.FromParent, line: Lifeline) -> int:
 
 def own_file_of(order: wire.FromParent) -> str | None:
     """Return the user's file that an order is about, or None."""
-    told = getattr(order, "order", order)
-    subject: Subject | None = getattr(getattr(told, "heat", told), "subject", None)
+    inner = getattr(order, "order", order)
+    subject: Subject | None = getattr(getattr(inner, "heat", inner), "subject", None)
     return subject.file if subject is not None else None
 
 
@@ -165,14 +161,16 @@ def report(error: BaseException, file: str | None, line: Lifeline) -> int:
     """Report in words why the order could not be carried out."""
     own = find_own_error(error, file) if file is not None else None
     if isinstance(error, SystemExit):
-        reason = f"its code ended the process: sys.exit({error.code!r}), in {_where(error)}"
+        last = traceback.extract_tb(error.__traceback__)[-1]
+        place = f"{Path(last.filename).name}:{last.lineno}"
+        reason = f"its code ended the process: sys.exit({error.code!r}), in {place}"
         return _fail(line, own.reason if own else reason, "exit", own.line if own else "")
     if own is not None:
         sys.stderr.write(own.trace)
         return _fail(line, own.reason, "load" if own.on_load else "own", own.line)
     if isinstance(error, LaptimeError):
-        said = f"{error.says} ({error.hint})" if error.hint else error.says
-        return _fail(line, said, type(error).__name__)
+        reason = f"{error.says} ({error.hint})" if error.hint else error.says
+        return _fail(line, reason, type(error).__name__)
     if not isinstance(error, MemoryError):
         traceback.print_exception(error)
     if is_memory_error(error):
@@ -272,7 +270,13 @@ def _run(order: HeatOrder, line: Lifeline) -> None:
         run_script(order, line)
         return
     backend = open_backend(order.lane.framework)
-    _refuse_other_versions(backend, order)
+    # A node whose framework is another is refused: the figures would be of that one, and the ranks might never meet.
+    there = backend.versions() if order.versions else {}
+    for name, meant in order.versions.items():
+        if there.get(name) != meant:
+            has = there.get(name, "not at all")
+            says = f"{platform.node()} has {name} {has}, and the lane was planned with {meant}"
+            raise LaneError(says, "install the same on all nodes, or race their types: --each")
     if not order.lane.is_ranked:
         _finish(line, run_heat(backend, order, line))
         return
@@ -284,17 +288,6 @@ def _run(order: HeatOrder, line: Lifeline) -> None:
     from laptime.engine.heat.leader import run_ranked_heat  # noqa: PLC0415  as above
 
     run_ranked_heat(backend, order, line)
-
-
-def _refuse_other_versions(backend: Backend, order: HeatOrder) -> None:
-    """Refuse a node whose framework is another: its figures would be of that one, and its ranks might not even meet."""
-    there = backend.versions() if order.versions else {}
-    for name, meant in order.versions.items():
-        if there.get(name) != meant:
-            says = (
-                f"{platform.node()} has {name} {there.get(name, 'not at all')}, and the lane was planned with {meant}"
-            )
-            raise LaneError(says, "install the same on all nodes, or race their types: --each")
 
 
 def _open(order: HeatOrder, phase: str, line: Lifeline) -> Backend:
@@ -314,12 +307,6 @@ def _with_ranks(backend: Backend, order: HeatOrder, line: Lifeline) -> Builder:
 
 def _finish(line: Lifeline, device_memory_bytes: int | Missing) -> None:
     line.say(wire.Finished(peak_memory_bytes(), device_memory_bytes, changed=find_replaced_code(line.code)))
-
-
-def _where(error: BaseException) -> str:
-    """Return the file name and line that raised an error."""
-    last = traceback.extract_tb(error.__traceback__)[-1]
-    return f"{Path(last.filename).name}:{last.lineno}"
 
 
 def _fail(line: Lifeline, reason: str, kind: str, source: str = "") -> int:

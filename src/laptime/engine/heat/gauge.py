@@ -52,9 +52,11 @@ class TriedMethod:
 
     def fitting(self) -> int:
         """Return the largest size that runs in at most `LONGEST_S`: an emulated precision can take minutes."""
-        size, work = self.method.size, self.work
+        size = self.method.size
+        work = self.work
         while work / self.rate > LONGEST_S and size // 2 >= self.method.least:
-            size, work = size // 2, work / 2**self.method.power
+            size //= 2
+            work /= 2**self.method.power
         return size
 
 
@@ -74,7 +76,22 @@ def run_gauge(backend: Backend, order: PeakOrder, line: ParentLine) -> None:
 
 def find_peak(clock: Clock, exercises: Exercises, order: PeakOrder, limit: str) -> Peak:
     """Try each method, then measure those that are not far slower; return the peak of the fastest."""
-    methods = _copies(exercises, order) if limit == COPY_EXERCISE else _products(exercises, order, limit)
+    if limit == COPY_EXERCISE:
+        free_bytes = exercises.free_bytes
+        most_bytes = order.copied_bytes
+        if not isinstance(free_bytes, Missing):
+            most_bytes = min(most_bytes, free_bytes // FREE_PART)
+        methods = [
+            PeakMethod(partial(exercises.copy, name), most_bytes, COPIED_LEAST, 1, partial(_megabytes, name))
+            for name in exercises.copies
+        ]
+    else:  # a product in the precision of this name; its work grows with the cube of its rows
+        methods = [
+            PeakMethod(
+                partial(exercises.product, limit, name), order.rows, ROWS_LEAST, 3, f"{name} of {{:,}} rows".format
+            )
+            for name in exercises.products
+        ]
     tried, failed = _each(partial(_try, clock), methods)
     most = max((method.rate for method in tried), default=0.0)
     peaks, failed_later = _each(
@@ -85,35 +102,17 @@ def find_peak(clock: Clock, exercises: Exercises, order: PeakOrder, limit: str) 
     return max(peaks, key=lambda peak: peak.best_per_s)
 
 
-def _products(exercises: Exercises, order: PeakOrder, precision: str) -> list[PeakMethod]:
-    return [
-        PeakMethod(
-            partial(exercises.product, precision, name), order.rows, ROWS_LEAST, 3, f"{name} of {{:,}} rows".format
-        )
-        for name in exercises.products
-    ]
-
-
-def _copies(exercises: Exercises, order: PeakOrder) -> list[PeakMethod]:
-    free = exercises.free_bytes
-    most = order.copied_bytes if isinstance(free, Missing) else min(order.copied_bytes, free // FREE_PART)
-    return [
-        PeakMethod(partial(exercises.copy, method), most, COPIED_LEAST, 1, partial(_megabytes, method))
-        for method in exercises.copies
-    ]
-
-
 def _megabytes(method: str, size_bytes: int) -> str:
     return f"{size_bytes / 1e6:,.0f} MB {method}"
 
 
 def _each(do: Callable[[A], B], given: Sequence[A]) -> tuple[list[B], list[Exception]]:
-    """Call `do` on each; return the results and the errors, since another method may work."""
+    """Call `do` on each method; return the results and the errors, since another method may work."""
     done: list[B] = []
     failed: list[Exception] = []
-    for each in given:
+    for method in given:
         try:
-            done.append(do(each))
+            done.append(do(method))
         except Exception as error:  # noqa: BLE001  whatever a framework raises
             failed.append(error)
     return done, failed
@@ -123,15 +122,16 @@ def _try(clock: Clock, method: PeakMethod) -> TriedMethod:
     size = max(1, method.size // TRIAL_PART)
     exercise = method.make(size)
     _time(clock, exercise, 1)  # includes any compiling
-    spent_ns, least_ns = 0, math.inf
+    spent_ns = 0
+    least_ns = math.inf
     for _ in range(TRIAL_TIMES):
         took_ns = _time(clock, exercise, 1)
-        spent_ns, least_ns = spent_ns + took_ns, min(least_ns, took_ns)
+        spent_ns += took_ns
+        least_ns = min(least_ns, took_ns)
         if spent_ns > WINDOW_NS:
             break
-    return TriedMethod(
-        method, exercise.work * (method.size / size) ** method.power, exercise.work / max(least_ns, 1) * 1e9
-    )
+    whole_work = exercise.work * (method.size / size) ** method.power
+    return TriedMethod(method, whole_work, exercise.work / max(least_ns, 1) * 1e9)
 
 
 def _measure(clock: Clock, by: str, tried: TriedMethod) -> Peak:
@@ -150,7 +150,8 @@ def _measure(clock: Clock, by: str, tried: TriedMethod) -> Peak:
 def measure_rates(clock: Clock, exercise: Exercise) -> tuple[float, ...]:
     """Return the work per second in each window. Windows are fenced at both ends and start when the device is warm."""
     _time(clock, exercise, 1)  # includes any compiling
-    times, warm_ns = 1, 0
+    times = 1
+    warm_ns = 0
     rates: list[float] = []
     while len(rates) < WINDOWS:
         took_ns = _time(clock, exercise, times)
@@ -176,5 +177,5 @@ def _time(clock: Clock, exercise: Exercise, times: int) -> int:
 def _words(error: Exception) -> str:
     if is_memory_error(error):
         return f"out of memory: {refusal_words(error).rstrip('.')}"
-    said = str(error).strip().splitlines()
-    return f"{type(error).__name__}: {said[0]}" if said else type(error).__name__
+    lines = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__

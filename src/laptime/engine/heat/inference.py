@@ -96,70 +96,57 @@ class TimedAnswers:
         self.line.say(wire.Phase("single calls", self.clock()))
         self.predictor.take(self.smallest)
         self.time_calls(1)  # not counted: the proof computed another batch in between
-        calls, spent_ns = 0, 0
+        calls = 0
+        spent_ns = 0
         while not _is_enough_calls(calls, spent_ns / 1e9, self.pace):
             self._await_turn(self.smallest)
-            calls_ns = self._call_for_a_turn(calls, spent_ns)
-            self.line.say(wire.Calls(calls_ns))
-            calls, spent_ns = calls + len(calls_ns), spent_ns + sum(calls_ns)
+            # Make calls until there are enough, or until the turn is over.
+            calls_ns: list[int] = []
+            turn_ends_ns = spent_ns + (self.pace.window_s * 1e9 if self.pace.takes_turns else math.inf)
+            while spent_ns < turn_ends_ns and not _is_enough_calls(calls, spent_ns / 1e9, self.pace):
+                calls_ns.append(self.time_calls(1))
+                calls += 1
+                spent_ns += calls_ns[-1]
+            self.line.say(wire.Calls(tuple(calls_ns)))
             self.item_ns = spent_ns / calls / self.smallest
-
-    def _call_for_a_turn(self, calls: int, spent_ns: int) -> tuple[int, ...]:
-        """Make calls until there are enough, with those made before, or until the turn is over."""
-        calls_ns: list[int] = []
-        turn_ns = self.pace.window_s * 1e9 if self.pace.takes_turns else math.inf
-        taken_ns = 0
-        while taken_ns < turn_ns and not _is_enough_calls(
-            calls + len(calls_ns), (spent_ns + taken_ns) / 1e9, self.pace
-        ):
-            calls_ns.append(self.time_calls(1))
-            taken_ns += calls_ns[-1]
-        return tuple(calls_ns)
 
     def measure(self, batch: int) -> None:
         """Run the windows of one batch size. Running out of memory is a result, and the next size is tried."""
         self.line.say(wire.Phase(f"batch {batch}", self.clock()))
-        left_out = self._why_not(batch)
-        reason = left_out or self._try_windows(batch)
-        self.predictor.let_go()
-        self.line.say(wire.BatchDone(batch, reason, is_tried=left_out is None))
-
-    def _why_not(self, batch: int) -> str | None:
-        """Return why a size is left out because its calls would take too long; the smallest size is always measured."""
+        reason: str | None = None
+        # A size whose calls would take too long is left out; the smallest one is always measured.
         expected_s = self.item_ns * batch / 1e9
-        if batch == self.smallest or 2 * expected_s <= self.pace.patience_s:
-            return None
-        seconds = f"{expected_s:.2g}" if expected_s < 10 else f"{expected_s:.0f}"
-        return f"left out: a call would take about {seconds} s; a longer --budget makes room for it"
-
-    def _try_windows(self, batch: int) -> str | None:
-        try:
-            self._run_windows(batch)
-        except Exception as error:
-            if isinstance(error, LaptimeError) or not is_memory_error(error):
-                raise
-            return f"out of memory: {refusal_words(error)}"
-        return None
+        is_tried = batch == self.smallest or 2 * expected_s <= self.pace.patience_s
+        if is_tried:
+            try:
+                self._run_windows(batch)
+            except Exception as error:
+                if isinstance(error, LaptimeError) or not is_memory_error(error):
+                    raise
+                reason = f"out of memory: {refusal_words(error)}"
+        else:
+            seconds = f"{expected_s:.2g}" if expected_s < 10 else f"{expected_s:.0f}"
+            reason = f"left out: a call would take about {seconds} s; a longer --budget makes room for it"
+        self.predictor.let_go()
+        self.line.say(wire.BatchDone(batch, reason, is_tried=is_tried))
 
     def _run_windows(self, batch: int) -> None:
         pace = self.pace
         self.predictor.take(batch)
         self.time_calls(1)  # memory is allocated here, and a compiler or a graph sees this size for the first time
         calls = max(1, round(pace.window_s * 1e9 / max(self.time_calls(1), 1)))
-        spent_ns, windows = 0, 0
+        spent_ns = 0
+        windows = 0
         while not _is_enough_windows(windows, spent_ns / 1e9, pace):
             self._await_turn(batch)
-            taken_ns = self._run_window(calls)
+            start_ns, end_ns = self._calls_between_fences(calls)
+            self.line.say(wire.Closed(Window(start_ns, end_ns, calls), None))
+            taken_ns = end_ns - start_ns
             self.item_ns = taken_ns / calls / batch
             spent_ns += taken_ns
             windows += 1
             if windows == 1:  # the estimate came from one call; the first window has many
                 calls = max(1, round(pace.window_s * 1e9 * calls / max(taken_ns, 1)))
-
-    def _run_window(self, calls: int) -> int:
-        start_ns, end_ns = self._calls_between_fences(calls)
-        self.line.say(wire.Closed(Window(start_ns, end_ns, calls), None))
-        return end_ns - start_ns
 
     def _await_turn(self, batch: int) -> None:
         """Wait until the other heats are paused, where heats take turns; then make calls that are not timed."""
@@ -179,7 +166,8 @@ class TimedAnswers:
         return end_ns - start_ns
 
     def _calls_between_fences(self, calls: int) -> tuple[int, int]:
-        predictor, clock = self.predictor, self.clock
+        predictor = self.predictor
+        clock = self.clock
         predictor.fence()
         start_ns = clock()
         for _ in range(calls):

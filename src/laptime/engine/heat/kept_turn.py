@@ -36,7 +36,8 @@ class TurnKeeper:
         try:
             self._begun = taken, self.rewinder.note(taken)
         except Exception as error:  # noqa: BLE001  whatever a framework or a user's code raises
-            self._begun, self._why_not = None, str(error)
+            self._begun = None
+            self._why_not = str(error)
 
     def end(self) -> str:
         """Return a digest of what the turn came to, reported before anybody knows which turn is looked at."""

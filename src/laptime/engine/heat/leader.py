@@ -45,7 +45,8 @@ RANKS_MEET_S = 300.0
 RANK_BLAME_S = 2.0  # a rank that failed reports it before the others notice that it is gone
 NOT_APART = Missing("its ranks step together: laptime scale says what they wait for")
 REPORT_MOST_BYTES = 256 << 20
-EXCHANGE_S, EXCHANGES_LEAST, EXCHANGES_MOST = 0.1, 3, 50
+EXCHANGE_S = 0.1
+EXCHANGES_LEAST, EXCHANGES_MOST = 3, 50
 
 
 class Leader:
@@ -110,9 +111,9 @@ class Leader:
         except Exception as error:
             deadline = time.monotonic() + RANK_BLAME_S
             while time.monotonic() < deadline:
-                failed = next(filter(None, (follower.failure for follower in self._followers)), None)
-                if failed is not None:
-                    raise failed from error
+                for follower in self._followers:
+                    if follower.failure is not None:
+                        raise follower.failure from error
                 time.sleep(0.01)
             raise
 
@@ -128,8 +129,8 @@ class Leader:
                 if admitted is None:
                     missing = min(set(range(first, place.of)) - came.keys())
                     raise LaneError(f"rank {missing} did not come within {RANKS_MEET_S:g} s")
-                connection, said = admitted
-                number = to.number_in(said)
+                connection, greeting = admitted
+                number = to.number_in(greeting)
                 if number is None or number in came or not first <= number < place.of:
                     connection.close()
                 else:
@@ -147,14 +148,17 @@ class RankedRunner(UnseenWeights):
     """A training that all ranks step together."""
 
     def __init__(self, rank: Rank, leader: Leader) -> None:
-        self._rank, self._leader = rank, leader
+        self._rank = rank
+        self._leader = leader
         leader.tell(to.StartRank())
         with leader.blaming():
             runner = rank.start()
         self._runner: Runner = runner
         self._delay_ns = leader.delay_ns()
         self._began_ns: int | None = None
-        self.stride, self.ready_batches, self.holds = runner.stride, runner.ready_batches, runner.holds
+        self.stride = runner.stride
+        self.ready_batches = runner.ready_batches
+        self.holds = runner.holds
         self.outside_ns = 0
         self._rank_ns: tuple[int, ...] = ()
         self._own_step_ns: tuple[int, ...] = ()
@@ -201,7 +205,7 @@ class RankedRunner(UnseenWeights):
     @property
     def ranks(self) -> RankTimes:
         """How long each rank took before the last fence; read after `step_ns`, off the clock."""
-        steps = [self._own_step_ns, *(each.step_ns for each in self._leader.ask(to.TellTimes()))]
+        steps = [self._own_step_ns, *(answer.step_ns for answer in self._leader.ask(to.TellTimes()))]
         together_ns = sum(map(max, zip(*steps, strict=False)))
         longest_ns = max(map(sum, steps))
         more = together_ns / longest_ns if longest_ns and all(steps) else 1.0
@@ -218,9 +222,9 @@ class RankedRunner(UnseenWeights):
         return NOT_APART
 
     def close(self) -> tuple[str, ...]:
-        closed = self._leader.ask(to.CloseRank())
-        self.reports = (self._rank.report(), *(each.report for each in closed))
-        notes = (*self._runner.close(), *(note for each in closed for note in each.notes))
+        answers = self._leader.ask(to.CloseRank())
+        self.reports = (self._rank.report(), *(answer.report for answer in answers))
+        notes = (*self._runner.close(), *(note for answer in answers for note in answer.notes))
         return tuple(dict.fromkeys(notes))
 
 
@@ -228,11 +232,15 @@ class RankedTraining:
     """A lane's training in all ranks."""
 
     def __init__(self, rank: Rank, leader: Leader) -> None:
-        self._rank, self._leader = rank, leader
+        self._rank = rank
+        self._leader = leader
         training = rank.training
         self.runner: RankedRunner | None = None
-        self.parameters, self.items_per_step = training.parameters, training.items_per_step
-        self.steps_per_lap, self.notes, self.data = training.steps_per_lap, training.notes, training.data
+        self.parameters = training.parameters
+        self.items_per_step = training.items_per_step
+        self.steps_per_lap = training.steps_per_lap
+        self.notes = training.notes
+        self.data = training.data
 
     def prove(self, precision: str) -> ProofRun:
         self._leader.tell(to.ProveRank(precision))
@@ -248,13 +256,12 @@ class RankedTraining:
 
     def exchanges(self) -> tuple[Exchange, ...]:
         """Time the exchange of next to nothing, and of all gradients, among the ranks."""
-        sizes = dict.fromkeys((to.HOP_BYTES, min(4 * self.parameters, REPORT_MOST_BYTES)))
-        return tuple(Exchange(size, self._time_exchange(size)) for size in sizes)
-
-    def _time_exchange(self, size_bytes: int) -> float:
-        once_ns = self._all_reduce(size_bytes, 1)
-        times = min(max(round(EXCHANGE_S * 1e9 / max(once_ns, 1)), EXCHANGES_LEAST), EXCHANGES_MOST)
-        return self._all_reduce(size_bytes, times) / times
+        exchanges: list[Exchange] = []
+        for size_bytes in dict.fromkeys((to.HOP_BYTES, min(4 * self.parameters, REPORT_MOST_BYTES))):
+            once_ns = self._all_reduce(size_bytes, 1)
+            times = min(max(round(EXCHANGE_S * 1e9 / max(once_ns, 1)), EXCHANGES_LEAST), EXCHANGES_MOST)
+            exchanges.append(Exchange(size_bytes, self._all_reduce(size_bytes, times) / times))
+        return tuple(exchanges)
 
     def _all_reduce(self, size_bytes: int, times: int) -> int:
         self._leader.tell(to.AllReduce(size_bytes, times))
@@ -283,14 +290,13 @@ class RankedBackend:
     """A back end whose trainings run in all ranks of a lane."""
 
     def __init__(self, backend: Backend, line: RankedLine) -> None:
-        self._backend, self._line = backend, line
+        self._backend = backend
+        self._line = line
         self.training: RankedTraining | None = None
-        self.name, self.clock, self.versions, self.devices = (
-            backend.name,
-            backend.clock,
-            backend.versions,
-            backend.devices,
-        )
+        self.name = backend.name
+        self.clock = backend.clock
+        self.versions = backend.versions
+        self.devices = backend.devices
 
     def build(self, order: HeatOrder) -> RankedTraining:
         leader = Leader(self._backend, order, self._line)
@@ -320,6 +326,9 @@ def run_ranked_heat(backend: Backend, order: HeatOrder, line: RankedLine) -> Non
 
 def memory_of_ranks(ranks: Sequence[RankReport]) -> int | Missing:
     """Return the most memory that all ranks held, each at its own time."""
-    held = [rank.peak_memory_bytes for rank in ranks]
-    unknown = next((each for each in held if isinstance(each, Missing)), None)
-    return unknown or sum(each for each in held if not isinstance(each, Missing))
+    held_bytes = 0
+    for rank in ranks:
+        if isinstance(rank.peak_memory_bytes, Missing):
+            return rank.peak_memory_bytes
+        held_bytes += rank.peak_memory_bytes
+    return held_bytes

@@ -11,7 +11,7 @@ from pathlib import Path
 from statistics import median
 
 from laptime.engine import wire
-from laptime.engine.backends.base import Backend, BuiltTraining, Runner
+from laptime.engine.backends.base import Backend, Runner
 from laptime.engine.heat.loop import ParentLine, build_training, send_notes, time_steps
 from laptime.engine.heat.work import Clock
 from laptime.model.errors import LaneError
@@ -28,7 +28,15 @@ def run_learning(backend: Backend, order: LearningOrder, line: ParentLine) -> in
     """Build, and train leg by leg until the parent has seen enough; return the most device memory that was held."""
     training = build_training(backend, order.heat, line)
     line.say(wire.Phase("first step", backend.clock()))
-    legs = Legs(backend.clock, training.start(), order, line, _steps_asked(order, training))
+    runner = training.start()
+    steps_asked = order.leg_steps  # of a leg, where they do not follow from its time
+    if order.leg_laps is not None:
+        if training.steps_per_lap is None:
+            raise LaneError(
+                "--laps: the data have no length", "give steps_per_lap= in the training, or leave out --laps"
+            )
+        steps_asked = max(1, round(order.leg_laps * training.steps_per_lap))
+    legs = Legs(backend.clock, runner, order, line, steps_asked)
     if legs.show(0, 0):
         steps, taken_ns = legs.begin()
         while legs.show(steps, taken_ns):
@@ -36,15 +44,6 @@ def run_learning(backend: Backend, order: LearningOrder, line: ParentLine) -> in
     send_notes(legs.runner.close(), line)
     line.say(wire.Phase("end", backend.clock()))
     return training.device_memory_bytes()
-
-
-def _steps_asked(order: LearningOrder, training: BuiltTraining) -> int | None:
-    """Return the steps of a leg, where they do not follow from its time."""
-    if order.leg_laps is None:
-        return order.leg_steps
-    if training.steps_per_lap is None:
-        raise LaneError("--laps: the data have no length", "give steps_per_lap= in the training, or leave out --laps")
-    return max(1, round(order.leg_laps * training.steps_per_lap))
 
 
 @dataclass(slots=True)
@@ -63,13 +62,18 @@ class Legs:
         The very first step may compile, or read what no later one reads. A real training is much longer than this one,
         so it counts as long as the mean of the steps after it.
         """
-        clock, runner = self.clock, self.runner
+        clock = self.clock
+        runner = self.runner
         first_ns = time_steps(clock, runner, runner.stride)
         self.line.say(wire.FirstStep(first_ns))
         self.line.say(wire.Phase("legs", clock()))
-        done, taken_ns = runner.stride, 0
+        done = runner.stride
+        taken_ns = 0
         if self.steps is None:
-            strides_ns = self._time_strides()
+            # Some strides one by one: the middle one sizes a leg, as early ones may be slow, or be disturbed.
+            strides_ns: list[int] = []
+            while len(strides_ns) < SIZING_STRIDES and sum(strides_ns) < self.order.leg_s * 1e9:
+                strides_ns.append(time_steps(clock, runner, runner.stride))
             done += len(strides_ns) * runner.stride
             taken_ns = sum(strides_ns)
             strides = max(round(self.order.leg_s * 1e9 / median(strides_ns)), done // runner.stride)
@@ -79,13 +83,6 @@ class Legs:
         if steps > done:
             taken_ns += time_steps(clock, runner, steps - done)
         return steps, round(taken_ns * steps / (steps - runner.stride))
-
-    def _time_strides(self) -> list[int]:
-        """Time some strides one by one: the middle one sizes a leg, as early ones may be slow, or be disturbed."""
-        found: list[int] = []
-        while len(found) < SIZING_STRIDES and sum(found) < self.order.leg_s * 1e9:
-            found.append(time_steps(self.clock, self.runner, self.runner.stride))
-        return found
 
     def show(self, steps: int, taken_ns: int) -> bool:
         """Write the weights, report the leg, and return whether another one is wanted."""

@@ -36,7 +36,8 @@ HALTED_TIMES = 10  # when a window is this many times slower than the estimate, 
 MARKED_MOST = 4_096  # steps of a window that are timed one by one; more would make a record of megabytes
 PATIENCE_FACTOR = 2  # when steps are so slow that few windows fit, measuring may take this many times as long
 # Not timed at the beginning of a turn: a processor's caches, and a card's clock, which falls while others play.
-TURN_WARM_S, WARM_CARD_S = {"cpu": 0.03}, 0.25
+TURN_WARM_S = {"cpu": 0.03}
+WARM_CARD_S = 0.25
 
 
 class ParentLine(Protocol):
@@ -103,10 +104,10 @@ def break_down(clock: Clock, runner: Runner, least: int, line: ParentLine, data:
         if isinstance(apart, Missing):
             return (f"its steps were not taken apart: {apart.missing}",)
         run_down(clock, runner)
-        told = break_down_steps(clock, runner.fence, apart, least)
-        if told.redrawn == NOT_LOOKED and data is not None:
-            told = replace(told, redrawn=find_redrawn(data, clock))
-        line.say(wire.Signed(told))
+        symptoms = break_down_steps(clock, runner.fence, apart, least)
+        if symptoms.redrawn == NOT_LOOKED and data is not None:
+            symptoms = replace(symptoms, redrawn=find_redrawn(data, clock))
+        line.say(wire.Signed(symptoms))
     except Exception as error:  # noqa: BLE001  whatever a framework or a user's code raises
         return (f"its steps were not taken apart: that ended in {type(error).__name__}: {error}",)
     return ()
@@ -341,14 +342,18 @@ def _begin(clock: Clock, runner: CountedRunner, pace: Pace, line: ParentLine, fa
     """Use up the batches a loader had ready, and size the windows; from here to the first window there is no pause."""
     lap = facts.lap
     if runner.holds:
-        # More steps for the estimate would use up items that are not cached yet.
+        # A window of steps on items that are decoded for them; then the same items again, which memory now holds. All
+        # laps after the first work like this. Otherwise a window's steps would depend on how many items there are:
+        # fresh, held or a mix. More steps for the estimate would use up items that are not cached yet.
         step_ns = time_steps(clock, runner, runner.stride) / runner.stride
-        _take_fresh(
-            clock, runner, WindowSizing(pace, runner.stride, step_ns, lap, runner.ready_batches).window_steps, line
-        )
+        steps = WindowSizing(pace, runner.stride, step_ns, lap, runner.ready_batches).window_steps
+        run_down(clock, runner)
+        line.say(wire.Fresh(FreshSteps(steps, time_steps(clock, runner, steps))))
+        runner.repeat()
     send_notes(run_down(clock, runner), line)
     sizing = size_windows(clock, runner, pace, lap)
-    window_ns, warm = round(sizing.window_steps * sizing.step_ns), warm_steps(sizing, facts.warm_s)
+    window_ns = round(sizing.window_steps * sizing.step_ns)
+    warm = warm_steps(sizing, facts.warm_s)
     span = wire.TurnNeeds(sizing.step_ns, sizing.stride, sizing.least, sizing.unit, warm)
     line.say(wire.Paced(window_ns, sizing.burst, span))
     if sizing.burst is not None:
@@ -360,17 +365,6 @@ def in_bursts(most: int) -> str:
     return f"its loader gives up to {most} batches at once, then none: no window is shorter, and its step is their mean"
 
 
-def _take_fresh(clock: Clock, runner: CountedRunner, steps: int, line: ParentLine) -> None:
-    """Time some steps on items that are decoded for them, then keep using the same items, which are now held in memory.
-
-    All laps after the first work like this. Otherwise a window's steps would depend on how many items there are: fresh,
-    held or a mix.
-    """
-    run_down(clock, runner)
-    line.say(wire.Fresh(FreshSteps(steps, time_steps(clock, runner, steps))))
-    runner.repeat()
-
-
 def _has_enough_windows(spent_ns: int, passed_ns: int, windows: int, pace: Pace) -> bool:
     """Whether the windows are enough. What a script does between its steps is in `passed_ns`, and in no window."""
     spent_s = spent_ns / 1e9
@@ -380,9 +374,11 @@ def _has_enough_windows(spent_ns: int, passed_ns: int, windows: int, pace: Pace)
 
 
 def _run_window(clock: Clock, runner: CountedRunner, steps: int, number: int, line: ParentLine) -> int:
-    first_step, before = runner.taken + 1, runner.updates()
+    first_step = runner.taken + 1
+    before = runner.updates()
     runner.fence()
-    start_ns, outside_ns = clock(), runner.outside_ns
+    start_ns = clock()
+    outside_ns = runner.outside_ns
     marked = min(steps, math.ceil(MARKED_MOST / runner.stride) * runner.stride)
     marks = runner.run_marked(marked)
     if steps > marked:
@@ -492,15 +488,18 @@ def size_windows(clock: Clock, runner: Runner, pace: Pace, lap: int | None) -> W
     bursts = come_in_bursts(strides)
     if bursts:
         again = _time_strides(clock, runner, pace)
-        strides, bursts = strides + again, come_in_bursts(again)
-    steps, spent_ns = len(strides) * runner.stride, sum(strides)
+        strides += again
+        bursts = come_in_bursts(again)
+    steps = len(strides) * runner.stride
+    spent_ns = sum(strides)
     most = SHARED_ESTIMATE_MOST if pace.shares_steps else ESTIMATE_MOST
     while spent_ns < FAIR_PART * pace.window_s * 1e9 and steps < most:
         steps = 2 * steps or runner.stride
         spent_ns = time_steps(clock, runner, steps)
     is_lap_short = lap is not None and steps < min(lap, most) and lap * spent_ns / steps <= 2 * longest_ns(pace)
     if lap and lap % runner.stride == 0 and is_lap_short:
-        steps, spent_ns = lap, time_steps(clock, runner, lap)
+        steps = lap
+        spent_ns = time_steps(clock, runner, lap)
     return WindowSizing(pace, runner.stride, spent_ns / steps, lap, runner.ready_batches, bursts)
 
 
@@ -528,7 +527,8 @@ def _time_strides(clock: Clock, runner: Runner, pace: Pace) -> list[int]:
 def time_steps(clock: Clock, runner: Runner, steps: int) -> int:
     """Time some steps between two fences, without marks between them."""
     runner.fence()
-    start_ns, outside_ns = clock(), runner.outside_ns
+    start_ns = clock()
+    outside_ns = runner.outside_ns
     runner.run(steps)
     runner.fence()
     return clock() - start_ns - (runner.outside_ns - outside_ns)
@@ -540,7 +540,8 @@ def run_down(clock: Clock, runner: Runner) -> tuple[str, ...]:
     Steps so slow that this takes half a minute give their loader time to prepare more. The rest then stays, and a note
     reports it.
     """
-    left, began_ns = runner.ready_batches, clock()
+    left = runner.ready_batches
+    began_ns = clock()
     while left > 0:
         runner.run(runner.stride)
         runner.fence()

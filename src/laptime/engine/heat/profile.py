@@ -23,7 +23,6 @@ from laptime.model.symptoms import (
     DeviceSum,
     Observed,
     Operator,
-    OperatorSum,
     Profile,
     ProfileOrder,
 )
@@ -62,7 +61,8 @@ def run_profile(backend: Builder, order: ProfileOrder, line: ParentLine) -> int 
 
 def warm_up(clock: Clock, runner: Runner) -> float:
     """Run about a second of steps and return what one of the last took; cached images are then in memory."""
-    taken_ns, steps = time_steps(clock, runner, runner.stride), runner.stride
+    steps = runner.stride
+    taken_ns = time_steps(clock, runner, steps)
     spent_ns = taken_ns
     while spent_ns < PROFILE_WARM_S * 1e9:
         steps = _fitting(PROFILE_WARM_S * 1e9 - spent_ns, taken_ns / steps, runner.stride)
@@ -124,17 +124,21 @@ class TimedSteps:
             profiler.stop()
 
 
-def describe(by: str, seen: Observed, timing: Timing, trace: str | Missing) -> Profile:
+def describe(by: str, observed: Observed, timing: Timing, trace: str | Missing) -> Profile:
     """Convert the sums over all steps into figures of one step."""
-    operators = sorted(
-        (_of_a_step(operator, timing.steps) for operator in seen.operators), key=lambda each: -each.own_ms
-    )
-    busy, device_ms, kernels, length = _device_figures(seen.device, timing)
+    steps = timing.steps
+    operators: list[Operator] = []
+    for total in observed.operators:
+        memory = total.memory_bytes
+        per_step = memory if isinstance(memory, Missing) else memory / steps
+        operators.append(Operator(total.name, total.where, total.calls / steps, total.own_ns / steps / 1e6, per_step))
+    operators.sort(key=lambda operator: -operator.own_ms)
+    busy, device_ms, kernels, length = _device_figures(observed.device, timing)
     return Profile(
         by=by,
         steps=timing.steps,
         plain_ms=timing.plain_ns / 1e6,
-        profiled_ms=timing.window_ns / timing.steps / 1e6,
+        profiled_ms=timing.window_ns / steps / 1e6,
         operators=tuple(operators),
         device_busy=busy,
         kernels=kernels,
@@ -143,7 +147,7 @@ def describe(by: str, seen: Observed, timing: Timing, trace: str | Missing) -> P
         work=None,
         device_ms=device_ms,
         absent={"work": Missing("its counting did not come to an end")},
-        notes=seen.notes,
+        notes=observed.notes,
     )
 
 
@@ -154,12 +158,6 @@ def _device_figures(device: DeviceSum | Missing, timing: Timing) -> tuple[float 
     length = device.kernels_ns / device.kernels / 1e3 if device.kernels else Missing("no kernel ran")
     steps = timing.steps
     return device.busy_ns / timing.window_ns, device.busy_ns / steps / 1e6, device.kernels / steps, length
-
-
-def _of_a_step(each: OperatorSum, steps: int) -> Operator:
-    memory = each.memory_bytes
-    per_step = memory if isinstance(memory, Missing) else memory / steps
-    return Operator(each.name, each.where, each.calls / steps, each.own_ns / steps / 1e6, per_step)
 
 
 def keep_trace(profiler: Profiler, order: ProfileOrder) -> str | Missing:

@@ -27,15 +27,29 @@ def run_protocol(backend: Backend, order: FullOrder, line: ParentLine) -> int | 
     steps = order.protocol.steps_per_lap or training.steps_per_lap
     if steps is None:
         raise LaneError("nobody said how many steps make a lap: the data have no length", "give --steps-per-lap")
-    steps_of_lap = steps
-    timed = TimedLaps(backend.clock, training.learn(), order, steps_of_lap, line)
-    for number in range(_resume(timed) + 1, order.protocol.laps + 1):
+    protocol = order.protocol
+    learner = training.learn()
+    timed = TimedLaps(backend.clock, learner, order, steps, line)
+    # Go on from the checkpoint, if there is one.
+    path = Path(order.checkpoint)
+    held = read_checkpoint(path, _identity(timed)) if path.exists() else None
+    line.say(wire.Phase("resume" if held else "set up", backend.clock()))
+    timed.laps = held.laps[: protocol.laps] if held else ()
+    learner.begin(len(timed.laps) * steps, held.state if held else None)
+    if looked_at := max(protocol.validation_items, protocol.evaluation_items):
+        learner.evaluator.read(looked_at)
+    line.say(wire.Resumed(timed.laps))
+    for number in range(len(timed.laps) + 1, protocol.laps + 1):
         timed.run_lap(number)
         if not isinstance(line.listen(), wire.GoOn):
             raise LaneError("expected the word to go on after a lap")
-    _test(timed)
-    notes = take_census(backend.clock, timed.learner, line)  # in one more step, which no result has in it
-    send_notes((*notes, *timed.learner.close()), line)
+    if protocol.evaluation_items or protocol.predictions:
+        line.say(wire.Phase("test", backend.clock()))
+        test = evaluate(timed, protocol.evaluation_items) if protocol.evaluation_items else None
+        predictions = learner.evaluator.predict(protocol.predictions) if protocol.predictions else None
+        line.say(wire.Tested(test, predictions))
+    notes = take_census(backend.clock, learner, line)  # in one more step, which no result has in it
+    send_notes((*notes, *learner.close()), line)
     line.say(wire.Phase("end", backend.clock()))
     return training.device_memory_bytes()
 
@@ -65,14 +79,18 @@ class TimedLaps:
             not_kept = Missing("a training that is lost is not kept; the lap before it is")
             self.line.say(wire.LapDone(replace(lap, checkpoint_s=not_kept)))
             raise LaneError(f"{score.loss.missing} in lap {number}: this lane does not learn")
-        lap = replace(lap, validation=self._validate(number))
+        if items := self.order.protocol.validation_items:
+            self.line.say(wire.Phase(f"validation {number}", self.clock()))
+            lap = replace(lap, validation=evaluate(self, items))
         self.laps = (*self.laps, lap)
         self.laps = (*self.laps[:-1], replace(lap, checkpoint_s=self._keep(number)))
         self.line.say(wire.LapDone(self.laps[-1]))
 
     def _train(self, number: int) -> int:
         """Run the steps of a lap. Fence the device and report progress about twice a second, never after each step."""
-        learner, clock, done = self.learner, self.clock, 0
+        learner = self.learner
+        clock = self.clock
+        done = 0
         learner.fence()
         start_ns = before_ns = clock()
         while True:
@@ -87,20 +105,14 @@ class TimedLaps:
                 return now_ns - start_ns
             self._tell(number, done, now_ns - start_ns)
             fitting = round(TELL_EVERY_S * 1e9 * count / max(now_ns - before_ns, 1))
-            self.stride = _whole(max(1, min(fitting, GROWTH * self.stride)), learner.stride)
+            wanted = max(1, min(fitting, GROWTH * self.stride))
+            self.stride = max(1, round(wanted / learner.stride)) * learner.stride  # whole strides of the framework
             before_ns = now_ns
 
     def _tell(self, number: int, done: int, taken_ns: int) -> None:
         score = self.learner.score()
-        loss, accuracy = _number(score.loss), _number(score.accuracy)
-        self.line.say(wire.Stepped(number, done, self.steps, taken_ns, loss, accuracy))
-
-    def _validate(self, number: int) -> Evaluation | None:
-        items = self.order.protocol.validation_items
-        if not items:
-            return None
-        self.line.say(wire.Phase(f"validation {number}", self.clock()))
-        return evaluate(self, items)
+        figures = (_number(score.loss), _number(score.accuracy))
+        self.line.say(wire.Stepped(number, done, self.steps, taken_ns, *figures))
 
     def _keep(self, number: int) -> float | Missing:
         """Write the checkpoint and return the seconds. A full disk does not end the training: only resuming is lost."""
@@ -121,29 +133,6 @@ def evaluate(timed: TimedLaps, items: int) -> Evaluation:
     return Evaluation(score, (timed.clock() - began_ns) / 1e9)
 
 
-def _resume(timed: TimedLaps) -> int:
-    """Load the checkpoint if there is one; return how many laps are done."""
-    path = Path(timed.order.checkpoint)
-    held = read_checkpoint(path, _identity(timed)) if path.exists() else None
-    timed.line.say(wire.Phase("resume" if held else "set up", timed.clock()))
-    timed.laps = held.laps[: timed.order.protocol.laps] if held else ()
-    timed.learner.begin(len(timed.laps) * timed.steps, held.state if held else None)
-    if looked_at := max(timed.order.protocol.validation_items, timed.order.protocol.evaluation_items):
-        timed.learner.evaluator.read(looked_at)
-    timed.line.say(wire.Resumed(timed.laps))
-    return len(timed.laps)
-
-
-def _test(timed: TimedLaps) -> None:
-    protocol = timed.order.protocol
-    if not (protocol.evaluation_items or protocol.predictions):
-        return
-    timed.line.say(wire.Phase("test", timed.clock()))
-    test = evaluate(timed, protocol.evaluation_items) if protocol.evaluation_items else None
-    predictions = timed.learner.evaluator.predict(protocol.predictions) if protocol.predictions else None
-    timed.line.say(wire.Tested(test, predictions))
-
-
 def _identity(timed: TimedLaps) -> dict[str, str | int]:
     """Identify the training that a checkpoint belongs to: resumed by another one, it would mix two learning curves."""
     heat = timed.order.heat
@@ -154,11 +143,6 @@ def _identity(timed: TimedLaps) -> dict[str, str | int]:
         "steps a lap": timed.steps,
         "data": heat.data.digest if heat.data else "made in memory",
     }
-
-
-def _whole(steps: int, stride: int) -> int:
-    """Return the multiple of the framework's own stride that is nearest, at least one stride."""
-    return max(1, round(steps / stride)) * stride
 
 
 def _number(value: float | Missing) -> float | None:

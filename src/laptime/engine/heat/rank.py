@@ -97,7 +97,8 @@ class Rank:
 
     def step_ns(self) -> tuple[int, ...]:
         """Return the times of the marked steps before the last fence."""
-        marks, self._marks = self._marks, ()
+        marks = self._marks
+        self._marks = ()
         return self.steps.step_ns(marks) if marks else ()
 
     def all_reduce(self, size_bytes: int, times: int) -> int:
@@ -113,7 +114,8 @@ class Rank:
 
     def profile_exchange(self, together: Runner) -> None:
         """Profile some steps that all ranks take. The rest of the report is from before: a profiler needs memory."""
-        report, found = self.report(), watch_collectives(self.clock, together, self.training.exchange_profiler())
+        report = self.report()
+        found = watch_collectives(self.clock, together, self.training.exchange_profiler())
         if isinstance(found, Missing):
             self._reported = replace(report, absent={"collectives": found})
         else:
@@ -122,7 +124,8 @@ class Rank:
     def report(self) -> RankReport:
         if self._reported is not None:
             return self._reported
-        waited, before = waited_s(), self._waited_before_s
+        waited = waited_s()
+        before = self._waited_before_s
         missing = isinstance(waited, Missing) or isinstance(before, Missing)
         return RankReport(
             rank=self.number,
@@ -138,7 +141,8 @@ class Rank:
 
     def _begin(self) -> None:
         if self._began_ns is None:
-            self._began_ns, self._outside_ns = self.clock(), self.steps.outside_ns
+            self._began_ns = self.clock()
+            self._outside_ns = self.steps.outside_ns
 
     def _end(self) -> None:
         """Wait until all steps are done. The order to do so may come long after them, from another node."""
@@ -169,8 +173,8 @@ def serve(backend: Backend, order: HeatOrder, link: Link) -> None:
         keep_to_cores(order)
         assert order.place is not None
         rank = build_rank(backend, order, order.place)
-        while (told := link.hear_order()) is not None:
-            _obey(rank, told, link)
+        while (message := link.hear_order()) is not None:
+            _obey(rank, message, link)
     except Exception as error:
         with contextlib.suppress(OSError):
             link.say(RankFailed(f"{type(error).__name__}: {error}"))
@@ -178,8 +182,8 @@ def serve(backend: Backend, order: HeatOrder, link: Link) -> None:
         raise
 
 
-def _obey(rank: Rank, told: ToRank, link: Link) -> None:
-    match told:
+def _obey(rank: Rank, message: ToRank, link: Link) -> None:
+    match message:
         case ProveRank(precision=precision):
             rank.training.prove(precision)
         case StartRank():
@@ -359,10 +363,10 @@ def link_to_node(connection: SignedLines) -> Link:
 def number_in(line: bytes) -> int | None:
     """Return the number with which a rank introduced itself, or None if it said something else."""
     try:
-        said = wire.decode(_from_rank, line, "rank at the other end")
+        message = wire.decode(_from_rank, line, "rank at the other end")
     except WireError:
         return None
-    return said.number if isinstance(said, JoinRank) else None
+    return message.number if isinstance(message, JoinRank) else None
 
 
 # Ranks of a heat on several nodes: by which address they meet, and how those on further nodes join.
@@ -421,7 +425,10 @@ class Follower:
     """Another rank. A thread reads what it says, so that its failure is heard at once."""
 
     def __init__(self, number: int, pid: int | None, link: Link, fail: Callable[[LaneError], None]) -> None:
-        self.number, self._pid, self._link, self._fail = number, pid, link, fail
+        self.number = number
+        self._pid = pid
+        self._link = link
+        self._fail = fail
         self._answers: queue.SimpleQueue[FromRank | None] = queue.SimpleQueue()
         self.failure: LaneError | None = None
         self._gone = threading.Event()
@@ -489,7 +496,9 @@ class LockstepSteps:
     """Takes a runner's steps. What it waits before each of them is no step, and is in `outside_ns`."""
 
     def __init__(self, runner: Runner, meeting: Exercise, clock: Callable[[], int]) -> None:
-        self._runner, self._meeting, self._clock = runner, meeting, clock
+        self._runner = runner
+        self._meeting = meeting
+        self._clock = clock
         self.outside_ns = 0
 
     def run(self, steps: int) -> None:

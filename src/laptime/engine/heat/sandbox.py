@@ -36,9 +36,15 @@ DEVICES = ("null", "zero", "full", "random", "urandom", "tty", "ptmx", "pts")
 ACCELERATORS = ("nvidia", "dri", "kfd", "accel", "dxg")
 
 SET_NO_NEW_PRIVS = 38  # <linux/prctl.h>
-CREATE_RULESET, ADD_RULE, RESTRICT_SELF, MOUNT_SETATTR = 444, 445, 446, 442  # the same on every architecture
+# Numbers of system calls, the same on every architecture.
+MOUNT_SETATTR = 442
+CREATE_RULESET = 444
+ADD_RULE = 445
+RESTRICT_SELF = 446
 VERSION_FLAG, PATH_BENEATH = 1, 1  # <linux/landlock.h>
-WRITE_FILE, TRUNCATE, IOCTL_DEV = 1 << 1, 1 << 14, 1 << 15
+WRITE_FILE = 1 << 1
+TRUNCATE = 1 << 14
+IOCTL_DEV = 1 << 15
 MAKE_DEVICES = 1 << 6 | 1 << 11  # character and block devices
 # The rights to write, by the version that brought them.
 WRITE_RIGHTS = {1: 0x1FF2, 2: 1 << 13, 3: TRUNCATE, 5: IOCTL_DEV}
@@ -46,8 +52,14 @@ OF_A_FILE = WRITE_FILE | TRUNCATE | IOCTL_DEV
 TCP, TCP_VERSION = 3, 4
 SCOPE_RIGHTS, SCOPES_VERSION = 3, 6  # abstract sockets and signals
 NEW_NAMESPACES = 0x20000 | 0x8000000 | 0x10000000 | 0x40000000  # mounts, System V memory, user, network
-NOSUID_NODEV, BIND, ALL_BELOW, SLAVE = 2 | 4, 4096, 16384, 1 << 19  # <linux/mount.h>
-AT_FDCWD, AT_RECURSIVE, READ_ONLY = -100, 0x8000, 1
+# <linux/mount.h>
+NOSUID_NODEV = 2 | 4
+BIND = 4096
+ALL_BELOW = 16384
+SLAVE = 1 << 19
+AT_FDCWD = -100
+AT_RECURSIVE = 0x8000
+READ_ONLY = 1
 CAPABILITIES_VERSION = 0x20080522  # <linux/capability.h>
 SET_INTERFACE_FLAGS, INTERFACE_UP = 0x8914, 1  # <linux/sockios.h>
 
@@ -57,7 +69,10 @@ def enter(sandbox: Sandbox) -> tuple[str, ...]:
 
     It must have one thread: others would stay outside.
     """
-    _point_caches(sandbox.folder)
+    # Temporary files and caches are in its folder, also where the process already knows another one.
+    os.environ.update(dict.fromkeys(TEMPORARY_VARIABLES, sandbox.folder))
+    os.environ.update({name: str(Path(sandbox.folder, name.lower())) for name in CACHES})
+    tempfile.tempdir = sandbox.folder
     if not sys.platform.startswith("linux"):
         return REACHES
     libc = ctypes.CDLL(None, use_errno=True)
@@ -68,7 +83,8 @@ def enter(sandbox: Sandbox) -> tuple[str, ...]:
     if sandbox.has_namespaces:
         enter_namespaces(libc, sandbox)
     _restrict(libc, version, sandbox)
-    _drop_capabilities(libc)
+    # Drop all privileges: within its namespaces a process has them, and the superuser has them anyway.
+    _check(libc.capset(struct.pack("Ii", CAPABILITIES_VERSION, 0), struct.pack("6I", *[0] * 6)))
     return tuple(_find_reaches(version, sandbox))
 
 
@@ -82,13 +98,6 @@ def _find_reaches(version: int, sandbox: Sandbox) -> Iterator[str]:
         yield SIGNALS
     if not has_namespaces:
         yield IN_SHARED_MEMORY
-
-
-def _point_caches(folder: str) -> None:
-    """Let temporary files and caches be in this folder, also where the process already knows another one."""
-    os.environ.update(dict.fromkeys(TEMPORARY_VARIABLES, folder))
-    os.environ.update({name: str(Path(folder, name.lower())) for name in CACHES})
-    tempfile.tempdir = folder
 
 
 def _restrict(libc: ctypes.CDLL, version: int, sandbox: Sandbox) -> None:
@@ -113,7 +122,8 @@ def _restrict(libc: ctypes.CDLL, version: int, sandbox: Sandbox) -> None:
 
 def enter_namespaces(libc: ctypes.CDLL, sandbox: Sandbox) -> None:
     """Have shared memory and a network of its own, and all else that can be written to read-only."""
-    user, group = os.geteuid(), os.getegid()
+    user = os.geteuid()
+    group = os.getegid()
     _check(libc.unshare(NEW_NAMESPACES))
     for name, text in (("setgroups", "deny"), ("uid_map", f"{user} {user} 1"), ("gid_map", f"{group} {group} 1")):
         Path(f"/proc/self/{name}").write_bytes(text.encode())
@@ -124,19 +134,14 @@ def enter_namespaces(libc: ctypes.CDLL, sandbox: Sandbox) -> None:
     _set_attributes(libc, "/", AT_RECURSIVE, READ_ONLY, 0)
     for place in (SHM_FOLDER, sandbox.folder, *sandbox.files):
         _set_attributes(libc, place, 0, 0, READ_ONLY)
-    for place in sandbox.layered:
-        _add_layer(libc, place, sandbox.folder)
+    for place in sandbox.layered:  # what is written there is in a layer above it, which nobody else sees
+        made = [tempfile.mkdtemp(prefix=name, dir=sandbox.folder) for name in ("upper", "work")]
+        options = f"lowerdir={place},upperdir={made[0]},workdir={made[1]},userxattr"
+        named = os.fsencode(place)
+        _check(libc.mount(b"overlay", named, b"overlay", ctypes.c_ulong(NOSUID_NODEV), os.fsencode(options)))
+        os.chdir(Path.cwd())  # into the layer, where this process was below it
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
         fcntl.ioctl(any_socket, SET_INTERFACE_FLAGS, struct.pack("16sh14x", b"lo", INTERFACE_UP))
-
-
-def _add_layer(libc: ctypes.CDLL, place: str, folder: str) -> None:
-    """Let what is written there be in a layer above it, which nobody else sees."""
-    made = [tempfile.mkdtemp(prefix=name, dir=folder) for name in ("upper", "work")]
-    options = f"lowerdir={place},upperdir={made[0]},workdir={made[1]},userxattr"
-    named = os.fsencode(place)
-    _check(libc.mount(b"overlay", named, b"overlay", ctypes.c_ulong(NOSUID_NODEV), os.fsencode(options)))
-    os.chdir(Path.cwd())  # into the layer, where this process was below it
 
 
 def _mount(libc: ctypes.CDLL, where: str, flags: int, kind: bytes | None = None) -> None:
@@ -150,11 +155,6 @@ def _set_attributes(libc: ctypes.CDLL, where: str, flags: int, added: int, taken
     _check(
         libc.syscall(MOUNT_SETATTR, AT_FDCWD, os.fsencode(where), flags, attributes, ctypes.c_size_t(len(attributes)))
     )
-
-
-def _drop_capabilities(libc: ctypes.CDLL) -> None:
-    """Drop all privileges: within its namespaces a process has them, and the superuser has them anyway."""
-    _check(libc.capset(struct.pack("Ii", CAPABILITIES_VERSION, 0), struct.pack("6I", *[0] * 6)))
 
 
 def _check(result: int) -> int:

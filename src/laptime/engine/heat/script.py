@@ -42,12 +42,15 @@ from laptime.model.symptoms import (
 )
 
 WRONG_ARGUMENTS = 2  # the exit code of argparse, click and most others
-LEARNT, PROOF_STEPS = 3, 10  # whole iterations that show what one consists of; steps whose losses are compared
+LEARNT = 3  # whole iterations, which show what one consists of
+PROOF_STEPS = 10  # whose losses are compared
 LINES_ITERATIONS = 4  # in which the lines of a script are timed: from behind a step to behind the next but one
-LATER_STEP, LATER_S = 32, 1.0  # whose loss is read as well, where the first steps took less than this time
+LATER_STEP = 32  # whose loss is read as well, where the first steps took less than LATER_S
+LATER_S = 1.0
 PROOF_S = 5.0  # slow steps: so long at most, once enough was learnt
 REPLAYED = {"one": 1, "cached": 8}  # batches that are fetched again and again
-PREFETCHED, WHOLE_ENDS = 2, 0.05  # batches of a worker by default; how near to a whole number ends per iteration are
+PREFETCHED = 2  # batches of a worker by default
+WHOLE_ENDS = 0.05  # how near to a whole number the ends per iteration are
 NO_PARTS = Missing("a script is not taken apart: laptime watch shows the parts of its steps")
 NO_COUNT = "no denormal numbers of it were counted: it was too short, or its weights are no float32 on a processor"
 ONE_EACH = "the size of its batches was not seen: each iteration counts as one item"
@@ -67,14 +70,16 @@ class ScriptRunner(UnseenWeights):
     def __init__(self, script: RacedScript, ends: float, ready: int, pace: Pace) -> None:
         self.ready_batches = ready
         self.outside_ns = 0
-        self._script, self.ends = script, ends
+        self._script = script
+        self.ends = ends
         self.stride = script.leader.reader.at_once
         self._taken = 0 if script.leader.held is None else script.leader.held.taken
         self._gaps_s = script.leader.reader.progress.gaps_s
         self._left = pace.steps_most
         self.last: HeldScript | None = None
         self.timed = 0  # windows that came to their end
-        self.steps, self.between_s = 0, 0.0  # so far, and what the script did between them
+        self.steps = 0  # so far
+        self.between_s = 0.0  # what the script did between them
 
     def run(self, steps: int) -> None:
         began_ns = now_ns()
@@ -93,7 +98,8 @@ class ScriptRunner(UnseenWeights):
         """Let the script take a few iterations whose lines are timed. They count in no window."""
         self._script.go_on(max(1, round(LINES_ITERATIONS * self.ends)), kinds.TIME_LINES)
         held = self.last = self._script.go_on(math.ceil(2 * self.ends))  # past the gap that these are
-        self._taken, self._gaps_s = max(held.taken, self._taken), self._script.leader.reader.progress.gaps_s
+        self._taken = max(held.taken, self._taken)
+        self._gaps_s = self._script.leader.reader.progress.gaps_s
 
     def run_marked(self, steps: int) -> Sequence[object]:
         if self._left is not None:
@@ -145,8 +151,9 @@ def run_script(order: HeatOrder, line: ParentLine) -> None:
             is_own_loop = not isinstance(reader.places, Missing)
             if order.breakdown and is_own_loop:
                 runner.time_lines()  # now: the script may end in its windows
-            lap, taken = _steps_per_lap(script.leader), _steps_taken(reader)
-            facts = PartFacts(lap, warm_up_s(lane.device), runner.device_memory_bytes, taken)
+            facts = PartFacts(
+                _steps_per_lap(script.leader), warm_up_s(lane.device), runner.device_memory_bytes, _steps_taken(reader)
+            )
             _switch_input(script, runner, lane)
             measure(now_ns, runner, order.pace, line, facts)
             if order.breakdown and reader.trained_loader is not None:
@@ -196,7 +203,12 @@ def _make_runner(script: RacedScript, order: HeatOrder, line: ParentLine) -> Scr
     line.say(wire.Built(parameters, items or 1, _steps_per_lap(visitor), visitor.reader.hello.versions, notes))
     line.say(wire.Proved(proof))
     line.say(wire.FirstStep(progress.first_ns))
-    return ScriptRunner(script, ends, _ready_batches(visitor), order.pace)
+    loader = visitor.reader.trained_loader
+    ready = 0
+    if loader is not None:
+        workers = loader.workers or 0
+        ready = workers * (loader.prefetched or PREFETCHED) if loader.queue is None else loader.queue + workers
+    return ScriptRunner(script, ends, ready, order.pace)
 
 
 def _learn(script: RacedScript, line: ParentLine, *, waits: bool) -> ProofRun:
@@ -209,7 +221,8 @@ def _learn(script: RacedScript, line: ParentLine, *, waits: bool) -> ProofRun:
 
     Lengths are of the first hold and the last one: what trains less, or at another rate, changes them otherwise.
     """
-    steps, began_s = 0, time.monotonic()
+    steps = 0
+    began_s = time.monotonic()
     try:
         holds = [script.wait()]
         if waits:
@@ -218,31 +231,31 @@ def _learn(script: RacedScript, line: ParentLine, *, waits: bool) -> ProofRun:
         line.say(wire.Phase("proof", now_ns()))
         began_s = time.monotonic()
         while True:
-            seen, steps = script.leader.reader, holds[-1].taken or len(holds)
+            reader = script.leader.reader
+            steps = holds[-1].taken or len(holds)
             enough = steps >= PROOF_STEPS or time.monotonic() - began_s > PROOF_S
-            if enough and seen.progress.iterations >= LEARNT:
+            if enough and reader.progress.iterations >= LEARNT:
                 break
             holds.append(script.go_on(1))
-        held, later, is_fast = holds[-1], [], time.monotonic() - began_s < LATER_S
-        if held.taken and seen.at_once == 1 and not seen.losses and is_fast and held.taken < LATER_STEP:
-            later = [script.go_on(LATER_STEP - held.taken)]
+        held = holds[-1]
+        later: list[HeldScript] = []
+        is_fast = time.monotonic() - began_s < LATER_S
+        if held.taken and reader.at_once == 1 and not reader.losses and is_fast and held.taken < LATER_STEP:
+            later.append(script.go_on(LATER_STEP - held.taken))
     except ScriptEnded as ended:
         raise TrainingError(_why_too_short(script, ended, steps)) from None
     except NothingSeen:
         raise TrainingError(_why_nothing_seen(script, began_s)) from None
-    losses, after = tuple(seen.losses[:PROOF_STEPS]), tuple[int, ...]()
+    losses = tuple(reader.losses[:PROOF_STEPS])
+    after: tuple[int, ...] = ()
     if not losses:
-        read = [
-            (held_script.taken, held_script.loss)
-            for held_script in (*holds[:PROOF_STEPS], *later)
-            if held_script.loss is not None
-        ]
+        read = [(hold.taken, hold.loss) for hold in (*holds[:PROOF_STEPS], *later) if hold.loss is not None]
         losses = tuple(loss for _, loss in read)
         after = tuple(step for step, _ in read) if held.taken else ()
     first = holds[0].lengths
     is_measured = len(first) == len(held.lengths)
     moves = tuple(last - before for before, last in zip(first, held.lengths, strict=True)) if is_measured else ()
-    return ProofRun(AS_THE_SCRIPT, tuple(losses), math.hypot(*first), 0.0, moves, after=after)
+    return ProofRun(AS_THE_SCRIPT, losses, math.hypot(*first), 0.0, moves, after=after)
 
 
 def _why_too_short(script: RacedScript, ended: ScriptEnded, steps: int) -> str:
@@ -304,7 +317,8 @@ def _ends_per_step(reader: ProcessReader) -> tuple[float, tuple[str, ...]]:
 
 
 def _steps_per_lap(visitor: Visitor) -> int | None:
-    loader, progress = visitor.reader.trained_loader, visitor.reader.progress
+    loader = visitor.reader.trained_loader
+    progress = visitor.reader.progress
     if loader is None or not loader.batches or not progress.fetches:
         return None
     return max(1, round(loader.batches / _batches_per_step(visitor.reader)))
@@ -319,16 +333,10 @@ def _batches_per_step(reader: ProcessReader) -> int:
     return max(1, round(reader.progress.fetches / _steps_taken(reader)))
 
 
-def _ready_batches(visitor: Visitor) -> int:
-    loader = visitor.reader.trained_loader
-    if loader is not None and loader.queue is not None:
-        return loader.queue + (loader.workers or 0)
-    return (loader.workers or 0) * (loader.prefetched or PREFETCHED) if loader is not None else 0
-
-
 def _switch_input(script: RacedScript, runner: ScriptRunner, lane: PlannedLane) -> None:
     """Begin to replay batches, or to fetch only, if that is the lane."""
-    wanted, visitor = lane.settings.input, script.leader
+    wanted = lane.settings.input
+    visitor = script.leader
     if wanted not in {*REPLAYED, "only"}:
         return
     if not is_replayable(visitor.reader):
@@ -393,7 +401,16 @@ class RacedScript:
         self._hung_up_s = 0.0  # when the leader's connection ended
         try:
             command = script_settings.change_a_line(command, sets)
-            self._process = _start(command, _environment(self._server.address, sets, own), self._terminal)
+            paths = [str(AGENT_SITE), *filter(None, [os.environ.get("PYTHONPATH")])]
+            environment = {
+                **os.environ,
+                "PYTHONPATH": os.pathsep.join(paths),
+                kinds.ADDRESS: self._server.address,
+                kinds.HOLDS_VARIABLE: "1",
+                kinds.OWN_MODULES: own,
+                kinds.SET: ",".join(f"{name}={value}" for name, value in sets.items()),
+            }
+            self._process = _start(command, environment, self._terminal)
         except LaneError:
             self._close()
             raise
@@ -431,7 +448,16 @@ class RacedScript:
             self._hear_all(SCRIPT_LOOK_S)
             if self._leader is not None and self._leader.held is not None:
                 return self._leader.held
-            self._check_end()
+            code = self._process.poll()
+            if code is not None:
+                self._hear_all(SCRIPT_LAST_WORDS_S)
+                if self._leader is None or self._leader.held is None:
+                    raise ScriptEnded(code)
+            is_gone = self._peer is None and time.monotonic() > self._hung_up_s + CALLS_AGAIN_S
+            if self._leader is not None and (self._leader.has_left or is_gone):
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    code = self._process.wait(SCRIPT_LEAVES_S)
+                raise ScriptEnded(code)
             if self._leader is None and self._seen_by_s is not None and time.monotonic() > self._seen_by_s:
                 self._ends_by = ENDS_BY[1:]  # on SIGINT it would print where it is, which is not why it ends
                 raise NothingSeen
@@ -476,15 +502,12 @@ class RacedScript:
             if isinstance(key.data, Mailbox):
                 self._hear(key)
             elif key.fileobj is self._server.socket:
-                self._accept()
+                with contextlib.suppress(OSError):
+                    peer = self._server.accept()
+                    if peer is not None:
+                        self._selector.register(peer, selectors.EVENT_READ, Mailbox(self))
             elif not self._terminal.hear():
                 self._selector.unregister(key.fileobj)
-
-    def _accept(self) -> None:
-        with contextlib.suppress(OSError):
-            peer = self._server.accept()
-            if peer is not None:
-                self._selector.register(peer, selectors.EVENT_READ, Mailbox(self))
 
     def _hear(self, key: selectors.SelectorKey) -> None:
         peer: socket.socket = key.fileobj  # type: ignore[assignment]
@@ -499,50 +522,24 @@ class RacedScript:
             self._selector.unregister(peer)
             peer.close()
             if peer is self._peer:
-                self._peer, self._hung_up_s = None, time.monotonic()
+                self._peer = None
+                self._hung_up_s = time.monotonic()
             return
         visitor = mailbox.reader
         if self._leader is not None and visitor is self._leader:
             self._peer = peer
         if isinstance(visitor, Visitor) and visitor.held is not None and visitor is not self._leader:
-            self._choose(visitor, peer)
-
-    def _choose(self, visitor: Visitor, peer: socket.socket) -> None:
-        """Let the first that may lead do so, and all others go on for good."""
-        if self._leader is None and visitor.may_lead:
-            self._leader, self._peer = visitor, peer
-        else:
-            visitor.held = None
-            self._answer(peer, kinds.FREE, 0, 0)
+            # The first that may lead does so, and all others go on for good.
+            if self._leader is None and visitor.may_lead:
+                self._leader = visitor
+                self._peer = peer
+            else:
+                visitor.held = None
+                self._answer(peer, kinds.FREE, 0, 0)
 
     def _answer(self, peer: socket.socket, *numbers: int) -> None:
         with contextlib.suppress(OSError):  # it is gone, and its end is seen next
             peer.sendall(struct.pack(kinds.ANSWER, *numbers))
-
-    def _check_end(self) -> None:
-        code = self._process.poll()
-        if code is not None:
-            self._hear_all(SCRIPT_LAST_WORDS_S)
-            if self._leader is None or self._leader.held is None:
-                raise ScriptEnded(code)
-        is_gone = self._peer is None and time.monotonic() > self._hung_up_s + CALLS_AGAIN_S
-        if self._leader is not None and (self._leader.has_left or is_gone):
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                code = self._process.wait(SCRIPT_LEAVES_S)
-            raise ScriptEnded(code)
-
-
-def _environment(address: str, sets: Mapping[str, str], folder: str) -> dict[str, str]:
-    paths = [str(AGENT_SITE), *filter(None, [os.environ.get("PYTHONPATH")])]
-    words = ",".join(f"{name}={value}" for name, value in sets.items())
-    return {
-        **os.environ,
-        "PYTHONPATH": os.pathsep.join(paths),
-        kinds.ADDRESS: address,
-        kinds.HOLDS_VARIABLE: "1",
-        kinds.OWN_MODULES: folder,
-        kinds.SET: words,
-    }
 
 
 def _start(command: Sequence[str], environment: dict[str, str], terminal: Terminal) -> subprocess.Popen[bytes]:

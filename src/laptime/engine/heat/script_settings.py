@@ -115,7 +115,8 @@ def find_unset(
 
     The loader is the one that it trains from, and `threads` are those with which PyTorch computes in it.
     """
-    sets, has = list_sets(settings), set(has)
+    sets = list_sets(settings)
+    has = set(has)
     if threads is not None and sets.get(THREADS_WORD, str(threads)) != str(threads):
         return f"threads has no effect: the script's own code makes it {threads}"
     for row in INSIDE:
@@ -126,8 +127,7 @@ def find_unset(
             return f"{name} has no effect: {AGENT_SAYS.get(has_not[name], has_not[name])}"
     if loader is None:
         return None
-    seen = {"workers": loader.workers, "prefetch": loader.prefetched}
-    for name, value in seen.items():
+    for name, value in (("workers", loader.workers), ("prefetch", loader.prefetched)):
         if name in sets and value is not None and str(value) != sets[name]:
             return f"{name} was not set: the loader that the script trains from has {value}"
     return None
@@ -139,9 +139,10 @@ def change_a_line(command: Sequence[str], sets: Mapping[str, str]) -> tuple[str,
     Modules are compiled so when they are imported.
     """
     words = [sets[name] for name in LINE_CHANGES if name in sets]
-    changed = (number for number, part in enumerate(command) if any(line_in(part, word) for word in words))
-    number = next(changed, None)
-    return tuple(command) if number is None else (*command[:number], str(RUNS_WITHOUT), *command[number:])
+    for number, part in enumerate(command):
+        if any(line_in(part, word) for word in words):
+            return (*command[:number], str(RUNS_WITHOUT), *command[number:])
+    return tuple(command)
 
 
 def list_impossible(has: Iterable[str], has_not: Mapping[str, str], loader: SeenLoader | None) -> dict[str, str]:
@@ -154,7 +155,11 @@ def list_impossible(has: Iterable[str], has_not: Mapping[str, str], loader: Seen
     if loader is not None and loader.kind in {"DataLoader", keras_hooks.DATA_LOADER}:
         found |= _of_data_loader(loader)
     elif loader is not None and loader.kind == keras_hooks.PY_DATASET:
-        found |= _of_dataset(loader, has_not)
+        found[f"workers={loader.workers or 0}"] = HAS_AS_MANY
+        if has_not.get("processes") != keras_setting.PROCESSES:
+            found["workers=1"] = "of Keras's threads, one loads nothing ahead"
+        if loader.workers and loader.queue and loader.queue % loader.workers == 0:
+            found[f"prefetch={loader.queue // loader.workers}"] = HAS_AS_MANY
     elif loader is None or not loader.kind.endswith(MADE_BY_KERAS):
         found |= dict.fromkeys(setting.OF_LOADERS, NO_LOADER)
     return found
@@ -176,14 +181,4 @@ def _of_data_loader(loader: SeenLoader) -> dict[str, str]:
     found[f"workers={loader.workers or 0}"] = HAS_AS_MANY
     if loader.prefetched is not None:
         found[f"prefetch={loader.prefetched}"] = HAS_AS_MANY
-    return found
-
-
-def _of_dataset(loader: SeenLoader, has_not: Mapping[str, str]) -> dict[str, str]:
-    """Return what Keras's PyDataset has already. Of threads, a single worker loads nothing ahead."""
-    found = {f"workers={loader.workers or 0}": HAS_AS_MANY}
-    if has_not.get("processes") != keras_setting.PROCESSES:
-        found["workers=1"] = "of Keras's threads, one loads nothing ahead"
-    if loader.workers and loader.queue and loader.queue % loader.workers == 0:
-        found[f"prefetch={loader.queue // loader.workers}"] = HAS_AS_MANY
     return found

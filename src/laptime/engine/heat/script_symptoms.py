@@ -14,7 +14,8 @@ from laptime.model.script import ScriptProcess, TrainingLoop
 from laptime.model.symptoms import DATA_LINE, LONGEST_LINES, MADE_DOUBLE, NO_INPUT, NOT_LOOKED, StepSymptoms
 
 LINE_MOST = 0.5  # of the wait for data: a line that takes less is not named
-LONGEST_NAMED, LONGEST_LEAST = 3, 0.3  # lines of an iteration, the first of which takes so much of it
+LONGEST_NAMED = 3  # lines of an iteration
+LONGEST_LEAST = 0.3  # of an iteration: where no line takes this much, none is named
 NO_DATALOADER = "its batches come from no DataLoader of PyTorch, so they cannot be replayed or fetched alone"
 
 
@@ -23,7 +24,8 @@ def read_symptoms(visitor: Visitor, held: HeldScript | None, device: Device) -> 
 
     On a card, the times of the processor are not those of the work, and a lane of batches that are ready has these.
     """
-    reader, progress = visitor.reader, visitor.reader.progress
+    reader = visitor.reader
+    progress = reader.progress
     threads = NOT_LOOKED if held is None or held.threads is None else held.threads
     shapes = held.shapes if held is not None and held.shapes else NOT_LOOKED
     has_loader = reader.trained_loader is not None
@@ -32,13 +34,10 @@ def read_symptoms(visitor: Visitor, held: HeldScript | None, device: Device) -> 
     line = _data_line(reader)
     notes |= {DATA_LINE: line} if line is not None else {}
     # The lines of the script that take most of an iteration; nothing where none takes much
-    seen = reader.process()
-    found = longest_lines(seen.lines, seen.loop.steady) if isinstance(seen.loop, TrainingLoop) else []
-    if not found or found[0][1] < LONGEST_LEAST:
-        longest = ""
-    else:
-        longest = ", ".join(f"{where} ({percent(share)})" for where, share in found[:LONGEST_NAMED])
-    notes |= {LONGEST_LINES: longest} if longest else {}
+    process = reader.process()
+    found = longest_lines(process.lines, process.loop.steady) if isinstance(process.loop, TrainingLoop) else []
+    if found and found[0][1] >= LONGEST_LEAST:
+        notes[LONGEST_LINES] = ", ".join(f"{where} ({percent(share)})" for where, share in found[:LONGEST_NAMED])
     return StepSymptoms(
         progress.later,
         wait_ns=progress.data_ns if has_loader and reader.sees_waits else NOT_LOOKED,

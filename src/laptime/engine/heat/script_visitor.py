@@ -71,7 +71,8 @@ def _read_held(facts: Mapping[str, Any]) -> HeldScript:
     since_ns, at_ns, idle_ns = (whole(facts.get(name)) for name in ("since_ns", "at_ns", "idle_ns"))
     if not since_ns + idle_ns <= at_ns <= now_ns():
         raise ValueError("a hold at a time that cannot be")
-    loss, lengths = facts.get("loss"), facts.get("lengths") or []
+    loss = facts.get("loss")
+    lengths = facts.get("lengths") or []
     if not isinstance(lengths, list) or len(lengths) > SOME_MOST:
         raise ValueError("lengths that no agent sends")
     return HeldScript(

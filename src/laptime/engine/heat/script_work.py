@@ -16,39 +16,35 @@ WORK_OPERATORS_MOST = 100_000  # different ones of an iteration
 NARROW_BYTES = 2  # of a value of 16 bits
 
 
-def read_work(told: Any) -> StepWork:
+def read_work(sent: Any) -> StepWork:
     """Return what an agent counted. Raise ValueError if no agent counts so."""
-    if not isinstance(told, dict) or not isinstance(told.get("operators"), list):
+    if not isinstance(sent, dict) or not isinstance(sent.get("operators"), list):
         raise ValueError("no work of an iteration")  # noqa: TRY004  whatever is wrong, it is no agent's
     counted: Counter[tuple[str, float, float, tuple[int, ...]]] = Counter()
-    for kind, flops, moved, shape, calls in told["operators"][:WORK_OPERATORS_MOST]:
-        counted[text(kind), real(flops), real(moved), tuple(map(whole, shape))] += whole(calls)
-    flops = real(told.get("flops"))
-    return StepWork(
-        flops,
-        real(told.get("bytes")),
-        COUNTED_INSIDE,
-        as_operators(counted),
-        value_bytes=NARROW_BYTES if real(told.get("narrow")) > flops / 2 else FLOAT_BYTES,
-        memory=_read_memory(told),
-    )
-
-
-def _read_memory(told: dict[str, Any]) -> StepMemory:
-    held = told.get("memory")
+    for kind, its_flops, its_bytes, shape, calls in sent["operators"][:WORK_OPERATORS_MOST]:
+        counted[text(kind), real(its_flops), real(its_bytes), tuple(map(whole, shape))] += whole(calls)
+    flops = real(sent.get("flops"))
+    moved = real(sent.get("bytes"))
+    is_narrow = real(sent.get("narrow")) > flops / 2
+    held = sent.get("memory")
     if not isinstance(held, dict):
         raise ValueError("no memory of an iteration")  # noqa: TRY004  whatever is wrong, it is no agent's
-    passes, update, narrow = (_read_held(held.get(moment)) for moment in ("passes", "update", "narrow"))
-    return StepMemory(passes, update, narrow, whole(held.get("kept")))
-
-
-def _read_held(told: Any) -> HeldMemory:
-    return HeldMemory(*map(whole, told))
+    moments: list[Any] = [held.get(moment) for moment in ("passes", "update", "narrow")]
+    passes, update, narrow = (HeldMemory(*map(whole, sizes)) for sizes in moments)
+    return StepWork(
+        flops,
+        moved,
+        COUNTED_INSIDE,
+        as_operators(counted),
+        value_bytes=NARROW_BYTES if is_narrow else FLOAT_BYTES,
+        memory=StepMemory(passes, update, narrow, whole(held.get("kept"))),
+    )
 
 
 def find_loading(reader: ProcessReader) -> ScriptLoading | None:
     """Return how a script waited for its loader in all iterations but the first; None where no loader was seen."""
-    loader, progress = reader.trained_loader, reader.progress
+    loader = reader.trained_loader
+    progress = reader.progress
     if loader is None or not reader.sees_waits or not progress.later:
         return None
     return ScriptLoading(progress.data_ns / progress.later / 1e9, loader.workers or 0)

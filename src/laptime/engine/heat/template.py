@@ -29,18 +29,20 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Sequence
 
 from laptime.engine import wire
 from laptime.engine.backends import open_backend
 from laptime.model.errors import WireError
 from laptime.model.process import MALLOC_PARAMETERS
 
-FORK_REQUEST, WAIT_REQUEST, REFUSED_FORK = b"fork", b"wait", b"refused"
+FORK_REQUEST = b"fork"
+WAIT_REQUEST = b"wait"
+REFUSED_FORK = b"refused"
 REQUEST_BYTES = 1 << 16
 SET_PARENT_DEATH_SIGNAL = 1  # <linux/prctl.h>
 INT_MOST = (1 << 31) - 1
-HEAP_BYTES, HUGE_PAGE_BYTES = 1 << 16, 1 << 21
+HEAP_BYTES = 1 << 16
+HUGE_PAGE_BYTES = 1 << 21
 GUARDED = (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 MADV_POPULATE_READ = 22  # <linux/mman.h>
 CARD_DEVICES = ("/dev/nvidia", "/dev/kfd", "/dev/dri")
@@ -74,10 +76,12 @@ def serve(read_fd: int, write_fd: int, socket_fd: int) -> Pipes:
                 requests.close()
                 for descriptor in (read_fd, write_fd):
                     os.close(descriptor)
-                sys.argv[1:] = [str(each) for each in heat]
+                sys.argv[1:] = [str(descriptor) for descriptor in heat]
                 return heat
         elif kind == WAIT_REQUEST:
-            requests.send(_wait(int(words[0])))
+            # Collect an ended guardian: its status, and the most memory of it and its heat as the system counts it.
+            _, status, usage = os.wait4(int(words[0]), 0)
+            requests.send(f"{status}\0{usage.ru_maxrss}".encode())
         else:
             os._exit(0)
 
@@ -106,7 +110,9 @@ def _say(write_fd: int, message: wire.FromChild) -> None:
 def _fork(words: list[bytes], descriptors: list[int], requests: socket.socket) -> Pipes | None:
     """Fork a guardian, and from it the heat. Return the heat's pipes in the heat, and None in the template."""
     read_fd, write_fd, reports_fd = descriptors
-    variables, words = words[1 : 1 + int(words[0])], words[1 + int(words[0]) :]
+    last_variable = int(words[0])
+    variables = words[1 : 1 + last_variable]
+    guardian_words = words[1 + last_variable :]
     threads = count_threads()
     card = _find_open_card()
     if threads > 1 or card:
@@ -120,10 +126,18 @@ def _fork(words: list[bytes], descriptors: list[int], requests: socket.socket) -
             name, _, value = os.fsdecode(variable).partition("=")
             os.environ[name] = value
             if name in MALLOC_PARAMETERS:
-                _set_malloc(MALLOC_PARAMETERS[name], int(value))
-        heat = _become_guardian(words, (read_fd, write_fd), reports_fd)
+                # What glibc would have read at its start. It takes an int here: a larger threshold becomes the largest.
+                threshold = int(value)
+                with contextlib.suppress(AttributeError):  # another libc reads no such variable either
+                    ctypes.CDLL(None).mallopt(MALLOC_PARAMETERS[name], threshold if threshold <= INT_MOST else -1)
+        heat = _become_guardian(guardian_words, (read_fd, write_fd), reports_fd)
         if heat is not None:
-            _map_again(mapped)
+            # Have the pages of files that the template had, most of which a fork begins without. So its memory is
+            # counted as that of a process that imported the framework itself, and it takes no more page faults. Before
+            # Linux 5.14 this does nothing.
+            advise = ctypes.CDLL(None).madvise
+            for begin, length in mapped:
+                advise(ctypes.c_void_p(begin), ctypes.c_size_t(length), MADV_POPULATE_READ)
             _differ()
         return heat
     for descriptor in descriptors:
@@ -131,12 +145,6 @@ def _fork(words: list[bytes], descriptors: list[int], requests: socket.socket) -
     if guardian > 0:
         requests.send(str(guardian).encode())
     return None
-
-
-def _set_malloc(parameter: int, value: int) -> None:
-    """Set what glibc would have read at its start. It takes an int here: a larger threshold becomes the largest."""
-    with contextlib.suppress(AttributeError):  # another libc reads no such variable either
-        ctypes.CDLL(None).mallopt(parameter, value if value <= INT_MOST else -1)
 
 
 def count_threads() -> int:
@@ -152,9 +160,9 @@ def count_threads() -> int:
 def _find_open_card() -> str:
     """Return the file of a card's driver that this process has open, or nothing."""
     folder = "/proc/self/fd"
-    for each in os.listdir(folder):  # noqa: PTH208  no paths are wanted
+    for descriptor in os.listdir(folder):  # noqa: PTH208  no paths are wanted
         with contextlib.suppress(OSError):  # the descriptor of this very listing
-            file = os.readlink(f"{folder}/{each}")  # noqa: PTH115
+            file = os.readlink(f"{folder}/{descriptor}")  # noqa: PTH115
             if file.startswith(CARD_DEVICES):
                 return file
     return ""
@@ -174,7 +182,7 @@ def _become_guardian(words: list[bytes], pipes: Pipes, reports_fd: int) -> Pipes
         for descriptor in (*pipes, printed_fd):
             os.set_inheritable(descriptor, True)
         numbers = (*pipes, "adopt", heat, printed_fd)
-        os.execv(words[0], [*words, *(str(each).encode() for each in numbers)])  # noqa: S606  no shell is wanted
+        os.execv(words[0], [*words, *(str(number).encode() for number in numbers)])  # noqa: S606  no shell is wanted
     os.setsid()
     signal.pthread_sigmask(signal.SIG_UNBLOCK, GUARDED)
     ctypes.CDLL(None).prctl(SET_PARENT_DEATH_SIGNAL, ctypes.c_ulong(signal.SIGKILL), 0, 0, 0)
@@ -195,23 +203,12 @@ def _find_mapped() -> list[MemorySpan]:
             place, allowed, _, _, inode, *_ = row.split()
             if inode == "0" or not allowed.startswith("r"):
                 continue
-            begin, end = (int(each, 16) for each in place.split("-"))
+            begin, end = (int(address, 16) for address in place.split("-"))
             pages.seek(begin // mmap.PAGESIZE * PAGEMAP_BYTES)
             entries = pages.read((end - begin) // mmap.PAGESIZE * PAGEMAP_BYTES)
             runs = PRESENT.finditer(entries[PAGEMAP_BYTES - 1 :: PAGEMAP_BYTES])
             spans += ((begin + run.start() * mmap.PAGESIZE, len(run[0]) * mmap.PAGESIZE) for run in runs)
     return spans
-
-
-def _map_again(spans: Sequence[MemorySpan]) -> None:
-    """Have the pages of files that the template had: a fork begins without most of them.
-
-    So its memory is counted as that of a process that imported the framework itself, and it takes no more page faults.
-    Before Linux 5.14 this does nothing.
-    """
-    advise = ctypes.CDLL(None).madvise
-    for begin, length in spans:
-        advise(ctypes.c_void_p(begin), ctypes.c_size_t(length), MADV_POPULATE_READ)
 
 
 def _differ() -> None:
@@ -225,9 +222,3 @@ def _differ() -> None:
     numpy_random = sys.modules.get("numpy.random")
     if numpy_random is not None:
         numpy_random.seed()
-
-
-def _wait(guardian: int) -> bytes:
-    """Collect an ended guardian. Return its status, and the most memory of it and its heat as the system counts it."""
-    _, status, usage = os.wait4(guardian, 0)
-    return f"{status}\0{usage.ru_maxrss}".encode()

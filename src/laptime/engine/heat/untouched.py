@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
 
 KNOWN_CLOCKS = (
@@ -33,8 +32,16 @@ def note_code() -> Code:
         if fence is not None:
             found[f"{place}.{name}"] = (fence, getattr(fence, "__code__", None))
     for name, module in list(sys.modules.items()):
-        if name.partition(".")[0] == OURS and isinstance(module, ModuleType):
-            found.update(_functions_of(name, module))
+        if name.partition(".")[0] != OURS or not isinstance(module, ModuleType):
+            continue
+        for key, value in list(vars(module).items()):
+            if isinstance(value, FunctionType | BuiltinFunctionType):
+                found[f"{name}.{key}"] = (value, getattr(value, "__code__", None))
+            elif isinstance(value, type) and value.__module__ == name:
+                found[f"{name}.{key}"] = (value, None)
+                for part, method in list(vars(value).items()):
+                    if isinstance(method, FunctionType):
+                        found[f"{name}.{key}.{part}"] = (method, method.__code__)
     return found
 
 
@@ -42,14 +49,3 @@ def find_replaced_code(before: Code) -> tuple[str, ...]:
     """Return the names of what is another function now, or has other code."""
     now = note_code()
     return tuple(name for name, held in before.items() if name in now and now[name] != held)
-
-
-def _functions_of(name: str, module: ModuleType) -> Iterator[tuple[str, tuple[object, CodeType | None]]]:
-    for key, value in list(vars(module).items()):
-        if isinstance(value, FunctionType | BuiltinFunctionType):
-            yield f"{name}.{key}", (value, getattr(value, "__code__", None))
-        elif isinstance(value, type) and value.__module__ == name:
-            yield f"{name}.{key}", (value, None)
-            for part, method in list(vars(value).items()):
-                if isinstance(method, FunctionType):
-                    yield f"{name}.{key}.{part}", (method, method.__code__)

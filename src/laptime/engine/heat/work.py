@@ -28,8 +28,8 @@ def count_step(training: BuiltTraining) -> StepWork | Missing:
     try:
         return training.work()
     except Exception as error:  # noqa: BLE001  whatever a framework or a user's code raises
-        said = str(error).splitlines()[0] if str(error) else "-"
-        return Missing(f"counting ended in {type(error).__name__}: {said}")
+        reason = str(error).splitlines()[0] if str(error) else "-"
+        return Missing(f"counting ended in {type(error).__name__}: {reason}")
 
 
 # The first losses of a heat: by them it is known to be the training that an earlier heat of its lane has proven.
@@ -79,13 +79,18 @@ class CountedRunner:
     keeper: TurnKeeper | None = None
 
     def __init__(self, runner: Runner, taken: int = 0) -> None:
-        self._runner, self.taken = runner, taken
+        self._runner = runner
+        self.taken = taken
         self._first: Updates | None = None  # what the first step changed, and its rate
         self._marks: Sequence[object] = ()
         self._is_early = taken == 0
         self.early_ns: tuple[int, ...] = ()
-        self.stride, self.ready_batches, self.holds = runner.stride, runner.ready_batches, runner.holds
-        self.step_ns, self.loss, self.repeat = runner.step_ns, runner.loss, runner.repeat
+        self.stride = runner.stride
+        self.ready_batches = runner.ready_batches
+        self.holds = runner.holds
+        self.step_ns = runner.step_ns
+        self.loss = runner.loss
+        self.repeat = runner.repeat
 
     @property
     def evaluator(self) -> Evaluator | None:
@@ -120,7 +125,8 @@ class CountedRunner:
 
     def compare_updates(self, before: Updates | None, steps: int) -> tuple[float | None, float | None]:
         """Return how often each of these last steps changed the weights, and the rate now, next to the first step."""
-        now, first = self.updates(), self._first
+        now = self.updates()
+        first = self._first
         if now is None or before is None or first is None:
             return None, None
         updates = (now.count - before.count) / steps / first.count if first.count else None
@@ -279,15 +285,15 @@ def break_down_steps(clock: Clock, fence: Callable[[], None], apart: StepParts, 
         for part, ns in enumerate(_time_parts(clock, fence, apart, shapes)):
             spent[part] += ns
         calls += 1
-    told = apart.look(1 if sum(spent) / calls > SLOW_STEP_NS else MORE_STEPS_LOOKED_AT, calls)
+    symptoms = apart.look(1 if sum(spent) / calls > SLOW_STEP_NS else MORE_STEPS_LOOKED_AT, calls)
     return replace(
-        told,
+        symptoms,
         steps=calls * apart.stride,
-        wait_ns=_unless_told(told.wait_ns, spent[0]),
-        copy_ns=_unless_told(told.copy_ns, spent[1]),
-        compute_ns=_unless_told(told.compute_ns, spent[2]),
-        shapes=_unless_told(told.shapes, len(shapes)),
-        fault_ns=time_fault_ns(clock) if told.fault_ns == NOT_LOOKED else told.fault_ns,
+        wait_ns=_unless_reported(symptoms.wait_ns, spent[0]),
+        copy_ns=_unless_reported(symptoms.copy_ns, spent[1]),
+        compute_ns=_unless_reported(symptoms.compute_ns, spent[2]),
+        shapes=_unless_reported(symptoms.shapes, len(shapes)),
+        fault_ns=time_fault_ns(clock) if symptoms.fault_ns == NOT_LOOKED else symptoms.fault_ns,
     )
 
 
@@ -309,9 +315,9 @@ def _time_parts(
     return fetched_ns - start_ns, moved_ns - fetched_ns, done_ns - moved_ns
 
 
-def _unless_told(told: int | Missing, found: int) -> int | Missing:
+def _unless_reported(reported: int | Missing, found: int) -> int | Missing:
     """Return what the back end reported, a reason included; where it did not look, return what the clock measured."""
-    return found if told == NOT_LOOKED else told
+    return found if reported == NOT_LOOKED else reported
 
 
 def time_fault_ns(clock: Clock) -> float | Missing:
@@ -321,18 +327,16 @@ def time_fault_ns(clock: Clock) -> float | Missing:
     """
     ink = bytes(FAULT_CHUNK_BYTES)
     pages = FAULT_CHUNK_BYTES // mmap.PAGESIZE
-    costs = sorted(_time_chunk(clock, ink) for _ in range(CHUNKS))
-    cost = costs[CHUNKS // 2] / pages
+    costs: list[int] = []
+    for _ in range(CHUNKS):
+        start_ns = clock()
+        memory = mmap.mmap(-1, FAULT_CHUNK_BYTES, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        memory[:] = ink
+        fetched_ns = clock()
+        memory[:] = ink
+        written_ns = clock()
+        memory.close()
+        ended_ns = clock()
+        costs.append((fetched_ns - start_ns) - (written_ns - fetched_ns) + (ended_ns - written_ns))
+    cost = sorted(costs)[CHUNKS // 2] / pages
     return cost if cost > 0 else NO_TIME
-
-
-def _time_chunk(clock: Clock, ink: bytes) -> int:
-    start_ns = clock()
-    memory = mmap.mmap(-1, FAULT_CHUNK_BYTES, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    memory[:] = ink
-    fetched_ns = clock()
-    memory[:] = ink
-    written_ns = clock()
-    memory.close()
-    ended_ns = clock()
-    return (fetched_ns - start_ns) - (written_ns - fetched_ns) + (ended_ns - written_ns)

@@ -113,7 +113,8 @@ class HostKey:
     """A JAX random key, stored on the host."""
 
     def __init__(self, key: Any) -> None:
-        self._data, self._kind = np.asarray(jax.random.key_data(key)), jax.random.key_impl(key)
+        self._data = np.asarray(jax.random.key_data(key))
+        self._kind = jax.random.key_impl(key)
 
     def lift(self) -> Any:
         return jax.random.wrap_key_data(jax.numpy.asarray(self._data), impl=self._kind)
@@ -178,16 +179,12 @@ class UserSteps:
 
     def supply(self, kind: str) -> Callable[[], Any]:
         """Return a function that returns the next batch: of the user's data, or of some kept on host or device."""
-        return supply_batches(self.timed, kind, self.place if kind in {"resident", "one"} else _leave)
+        return supply_batches(self.timed, kind, self.place if kind in {"resident", "one"} else lambda batch: batch)
 
     def _lift(self, leaf: Any) -> Any:
         if isinstance(leaf, HostKey):
             return self._placement.put_state(leaf.lift())
         return self._placement.put_state(leaf) if isinstance(leaf, np.ndarray) else leaf
-
-
-def _leave(batch: Any) -> Any:
-    return batch
 
 
 def _lay_down(leaf: Any) -> Any:
@@ -209,35 +206,32 @@ def draw_in_float32() -> Iterator[None]:
         name: var for name, var in vars(jax.random).items() if inspect.isfunction(var) and name not in KEY_OPERATORS
     }
     with contextlib.ExitStack() as undo:
-        for name, each in found.items():
-            if (other := _narrowed(name, each)) is not None:
-                undo.callback(setattr, jax.random, name, each)
+        for name, draw in found.items():
+            if (other := _narrowed(name, draw)) is not None:
+                undo.callback(setattr, jax.random, name, draw)
                 setattr(jax.random, name, other)
         yield
 
 
 def _narrowed(name: str, draw: Callable[..., Any]) -> Callable[..., Any] | None:
-    told = inspect.signature(draw)
+    signature = inspect.signature(draw)
     argument = BY_ARGUMENT.get(name)
-    if "dtype" not in told.parameters and argument not in told.parameters:
+    if "dtype" not in signature.parameters and argument not in signature.parameters:
         return None
 
     @functools.wraps(draw)
     def drawn(*args: Any, **words: Any) -> Any:
-        given = told.bind(*args, **words)
+        given = signature.bind(*args, **words)
         given.apply_defaults()
         if argument is not None:
-            given.arguments[argument] = _narrow(jnp.asarray(given.arguments[argument]))
+            value = jnp.asarray(given.arguments[argument])
+            given.arguments[argument] = value.astype(NARROW_TYPES.get(value.dtype.name, value.dtype))
             return draw(*given.args, **given.kwargs)
         wanted = jax.eval_shape(lambda: draw(*given.args, **given.kwargs)).dtype
         given.arguments["dtype"] = NARROW_TYPES.get(wanted.name, wanted)
         return draw(*given.args, **given.kwargs).astype(wanted)
 
     return drawn
-
-
-def _narrow(value: Any) -> Any:
-    return value.astype(NARROW_TYPES.get(value.dtype.name, value.dtype))
 
 
 def prove(steps: UserSteps, precision: str, batches: list[Any] | None = None) -> ProofRun:
@@ -273,35 +267,34 @@ def list_versions() -> dict[str, str]:
 
 def list_cards() -> tuple[Device, ...]:
     """Return every accelerator, or one that is absent, with the reason."""
-    found = [device for device in jax.devices() if device.platform in PLATFORM_KINDS]
-    return tuple(map(_describe, found)) if found else (_absent(),)
-
-
-def _absent() -> Device:
-    """Return the absent card with its reason: JAX uses the processor both without a plugin and with one that fails."""
-    plugin = next((each for each in list_plugins() if "cuda" in each or "rocm" in each), None)
-    if plugin is None:
-        return Device("cuda", "cuda", "-", usable=False, reason=NO_CUDA_PLUGIN)
-    build = {"build": "ROCm" if "rocm" in plugin else "CUDA"}
-    return Device("cuda", "cuda", "-", usable=False, reason=BLIND.format(plugin), details=build)
+    found: list[Device] = []
+    for device in jax.devices():
+        kind = PLATFORM_KINDS.get(device.platform)
+        if kind is None:
+            continue
+        number = device.local_hardware_id or 0
+        name = kind if kind == "tpu" else f"{kind}:{number}"
+        capability = str(getattr(device, "compute_capability", ""))
+        details = {"capability": capability} if capability else {}
+        details |= {} if kind == "tpu" else {**identify_card(number), **ask_driver()}
+        label = device.device_kind
+        found.append(Device(name, kind, label, usable=True, memory_bytes=MEMORY_NOT_TOLD, details=details))
+    if found:
+        return tuple(found)
+    # JAX uses the processor both without a plugin and with one that fails.
+    plugins = [plugin for plugin in list_plugins() if "cuda" in plugin or "rocm" in plugin]
+    if not plugins:
+        return (Device("cuda", "cuda", "-", usable=False, reason=NO_CUDA_PLUGIN),)
+    build = {"build": "ROCm" if "rocm" in plugins[0] else "CUDA"}
+    return (Device("cuda", "cuda", "-", usable=False, reason=BLIND.format(plugins[0]), details=build),)
 
 
 def list_plugins() -> list[str]:
     """Return the plugins that JAX finds: in the shared folder, and by entry points."""
     spec = util.find_spec("jax_plugins")
     shared = pkgutil.iter_modules(spec.submodule_search_locations or ()) if spec else ()
-    told = metadata.entry_points(group="jax_plugins")
-    return sorted({each.name for each in shared} | {entry_point.name for entry_point in told})
-
-
-def _describe(device: Any) -> Device:
-    kind = PLATFORM_KINDS[device.platform]
-    number = device.local_hardware_id or 0
-    name = kind if kind == "tpu" else f"{kind}:{number}"
-    capability = str(getattr(device, "compute_capability", ""))
-    details = {"capability": capability} if capability else {}
-    details |= {} if kind == "tpu" else {**identify_card(number), **ask_driver()}
-    return Device(name, kind, device.device_kind, usable=True, memory_bytes=MEMORY_NOT_TOLD, details=details)
+    entry_points = metadata.entry_points(group="jax_plugins")
+    return sorted({module.name for module in shared} | {entry_point.name for entry_point in entry_points})
 
 
 def find_device(name: str) -> Any:
@@ -331,8 +324,8 @@ def set_precision(precision: str) -> None:
 def peak_bytes(name: str) -> int | Missing:
     if name == "cpu":
         return Missing("the processor's memory is the process's own")
-    told = find_device(name).memory_stats() or {}
-    return int(told["peak_bytes_in_use"]) if "peak_bytes_in_use" in told else Missing("JAX does not tell")
+    figures = find_device(name).memory_stats() or {}
+    return int(figures["peak_bytes_in_use"]) if "peak_bytes_in_use" in figures else Missing("JAX does not tell")
 
 
 class JaxExercises:
@@ -347,10 +340,10 @@ class JaxExercises:
     def free_bytes(self) -> int | Missing:
         if self._device.platform == "cpu":
             return free_memory_bytes()
-        told = self._device.memory_stats() or {}
-        if "bytes_limit" not in told:
+        figures = self._device.memory_stats() or {}
+        if "bytes_limit" not in figures:
             return Missing("JAX does not tell")
-        return int(told["bytes_limit"] - told.get("bytes_in_use", 0))
+        return int(figures["bytes_limit"] - figures.get("bytes_in_use", 0))
 
     def product(self, precision: str, way: str, rows: int) -> Exercise:  # noqa: ARG002  there is only one
         """Return the product: JAX makes a new matrix each time, and the fence waits for the last one."""
@@ -383,9 +376,6 @@ class JaxExercises:
 
 # JAX's own profiler on a lane, thread by thread or stream by stream; and how often XLA has compiled.
 
-# before JAX itself
-
-
 COMPILED_EVENT = "/jax/core/compile/backend_compile_duration"
 NO_READER = "JAX {} has no reader of its own profiles (jax.profiler.ProfileData); a newer one has"
 
@@ -410,17 +400,19 @@ class JaxProfiler(FolderProfiler):
         jax.profiler.stop_trace()
 
     def planes_of(self, _data: bytes, file: Path) -> Iterable[XPlane]:
-        told: Any = jax.profiler.ProfileData.from_file(str(file))
-        return map(_read_plane, told.planes)
+        profile: Any = jax.profiler.ProfileData.from_file(str(file))
+        return map(_read_plane, profile.planes)
 
 
 def _read_plane(plane: Any) -> XPlane:
-    lines = (XLine(str(line.name), tuple(map(_read_event, line.events))) for line in plane.lines)
+    lines: list[XLine] = []
+    for line in plane.lines:
+        events = (
+            XEvent(str(event.name), float(event.start_ns), float(event.duration_ns), dict(event.stats))
+            for event in line.events
+        )
+        lines.append(XLine(str(line.name), tuple(events)))
     return XPlane(str(plane.name), tuple(lines))
-
-
-def _read_event(event: Any) -> XEvent:
-    return XEvent(str(event.name), float(event.start_ns), float(event.duration_ns), dict(event.stats))
 
 
 class CompileCounter:
@@ -443,9 +435,6 @@ def compile_counter() -> CompileCounter:
 # How the devices of a lane share a step in JAX: the state is on each of them, and a batch is cut into equal parts.
 #
 # XLA then computes each part on its device, and what a single device would compute of the whole batch.
-
-# before JAX itself
-
 
 AXIS = "batch"
 NUMBER_KINDS = "biufcV"  # V: the types that NumPy does not know, such as bfloat16
@@ -518,13 +507,13 @@ def join(batches: Sequence[Any]) -> Any:
     for batch in batches:
         leaves = jax.tree.leaves(batch)
         items = count_items(leaves)
-        odd = next((leaf for leaf in leaves if np.shape(leaf)[:1] != (items,)), None)
-        if odd is not None:
-            raise LaneError(
-                f"weak: a batch holds {type(odd).__name__} of shape {np.shape(odd)}, expected a row for each of "
-                f"{items} items: such batches cannot be joined",
-                "name strong: each batch is shared out",
-            )
+        for leaf in leaves:
+            if np.shape(leaf)[:1] != (items,):
+                raise LaneError(
+                    f"weak: a batch holds {type(leaf).__name__} of shape {np.shape(leaf)}, expected a row for each of "
+                    f"{items} items: such batches cannot be joined",
+                    "name strong: each batch is shared out",
+                )
     return jax.tree.map(_concatenate, *batches)
 
 

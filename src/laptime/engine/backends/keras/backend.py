@@ -34,7 +34,8 @@ NO_STEP_TAKEN = Missing("no step was taken")
 
 class KerasBackend:
     def __init__(self, name: str, engine: Engine) -> None:
-        self.name, self._engine = name, engine
+        self.name = name
+        self._engine = engine
         self._one_thread = KerasThread()
 
     def warm_up(self) -> None:
@@ -81,14 +82,18 @@ class KerasTraining:
     """One lane's training, to be proven and run."""
 
     def __init__(self, order: HeatOrder, engine: Engine, one_thread: KerasThread) -> None:
-        self._device_name, self._engine, self._one_thread = order.lane.device.name, engine, one_thread
+        self._device_name = order.lane.device.name
+        self._engine = engine
+        self._one_thread = one_thread
         self._input = order.lane.settings.input
         self._devices = open_devices(order.lane, engine)
         work_of = BuiltInWork if order.subject.file is None else OwnWork
         self._work: Work = work_of(order, engine, self._devices)
-        self.parameters, self.notes = self._work.parameters, self._work.notes
+        self.parameters = self._work.parameters
+        self.notes = self._work.notes
         self.data = self._work.data
-        self.items_per_step, self.steps_per_lap = self._work.items_per_step, self._work.steps_per_lap
+        self.items_per_step = self._work.items_per_step
+        self.steps_per_lap = self._work.steps_per_lap
         self._fit_run: FitRun | None = None
 
     def prove(self, precision: str) -> ProofRun:
@@ -139,9 +144,14 @@ class KerasRunner(UnseenWeights):
         evaluator: Evaluator | None,
     ) -> None:
         self._one_thread = one_thread
-        self._model, self._fit_run, self._feed, self._engine, self.evaluator = model, fit_run, feed, engine, evaluator
+        self._model = model
+        self._fit_run = fit_run
+        self._feed = feed
+        self._engine = engine
+        self.evaluator = evaluator
         self.stride = feed.at_once
-        self.ready_batches, self.holds = feed.ready_batches, feed.holds
+        self.ready_batches = feed.ready_batches
+        self.holds = feed.holds
 
     def run(self, steps: int) -> None:
         self._fit_run.advance(steps)
@@ -188,7 +198,8 @@ class SharedRunner(KerasRunner):
 
 class KerasProfiler:
     def __init__(self, profiler: Profiler, fit_run: FitRun) -> None:
-        self._profiler, self._fit_run = profiler, fit_run
+        self._profiler = profiler
+        self._fit_run = fit_run
         self.by = profiler.by
 
     def start(self) -> None:
@@ -208,7 +219,10 @@ class KerasLearner:
     """One lane's training, from its first step to its last."""
 
     def __init__(self, work: Work, model: Any, feed: Feed, engine: Engine, one_thread: KerasThread) -> None:
-        self._work, self._model, self._feed, self._engine = work, model, feed, engine
+        self._work = work
+        self._model = model
+        self._feed = feed
+        self._engine = engine
         self._one_thread = one_thread
         self.stride = feed.at_once
         self.evaluator = work.evaluator(model, feed, self._rest, one_thread) or NoEvaluator()
@@ -250,7 +264,7 @@ class KerasLearner:
         parts = [(steps, logs) for steps, logs in parts if steps]
         if not parts:
             return Score(0, NO_STEP_TAKEN, NO_STEP_TAKEN)
-        steps = sum(each for each, _ in parts)
+        steps = sum(taken for taken, _ in parts)
         means = {key: sum(taken * float(logs[key]) for taken, logs in parts) / steps for key in parts[-1][1]}
         return self._work.score(steps * self._feed.batch, means)
 
@@ -304,8 +318,10 @@ class KerasPredictor:
     notes: tuple[str, ...] = ()
 
     def __init__(self, order: HeatOrder, engine: Engine) -> None:
-        self._settings, self._device_name = order.lane.settings, order.lane.device.name
-        self._engine, self._recipe = engine, KerasRecipe(order)
+        self._settings = order.lane.settings
+        self._device_name = order.lane.device.name
+        self._engine = engine
+        self._recipe = KerasRecipe(order)
         self._ask: AskEngine = by_predict if self._settings.preset == "as-written" else by_batch
         self._items: Any = np.empty(0)
         self._held: Any = None

@@ -104,7 +104,7 @@ class Engine(Protocol):
 
 def card_features(capability: str) -> tuple[str, ...]:
     """Return the features of a card with a compute capability such as "9.0"; without a number, TF32 is left out."""
-    numbers = tuple(int(each) for each in capability.split(".") if each.isdecimal())
+    numbers = tuple(int(number) for number in capability.split(".") if number.isdecimal())
     return (*ENGINE_FEATURES, "tf32") if numbers >= AMPERE else ENGINE_FEATURES
 
 
@@ -161,20 +161,21 @@ class KerasThread:
         return self._ask(work)
 
     def _ask(self, work: Callable[[], T]) -> Future[T]:
-        told: Future[T] = Future()
-        self._asked.put((work, told))
-        return told
+        answer: Future[T] = Future()
+        self._asked.put((work, answer))
+        return answer
 
     def _run(self) -> None:
         while True:
-            work, told = self._asked.get()
+            work, answer = self._asked.get()
             try:
-                told.set_result(work())
+                answer.set_result(work())
             except BaseException as error:  # noqa: BLE001  its caller raises it
-                told.set_exception(error)
+                answer.set_exception(error)
 
     def _free(self) -> None:
-        end, self._end_the_last = self._end_the_last, None
+        end = self._end_the_last
+        self._end_the_last = None
         if end is not None:
             end()
 
@@ -201,8 +202,8 @@ class OneDevice:
 
     def take(self, model: Any, batch: SharedBatch) -> dict[str, Any]:
         """Run one step of the proof on a batch."""
-        told: dict[str, Any] = model.train_on_batch(*batch, return_dict=True)
-        return told
+        means: dict[str, Any] = model.train_on_batch(*batch, return_dict=True)
+        return means
 
     def check_items(self, items: int) -> None:
         """Refuse a batch of this many items, if the devices cannot share it."""
@@ -219,8 +220,10 @@ class SeveralDevices(OneDevice):
     """Several devices share each batch; `times` is how many batches, as they are written, make one step."""
 
     def __init__(self, lane: PlannedLane, engine: Engine) -> None:
-        self._lane, self._shared = lane.name, engine.share_out([device.name for device in lane.devices])
-        self.count, self.times = len(lane.devices), lane.batches_a_step
+        self._lane = lane.name
+        self._shared = engine.share_out([device.name for device in lane.devices])
+        self.count = len(lane.devices)
+        self.times = lane.batches_a_step
 
     def scope(self) -> AbstractContextManager[Any]:
         return self._shared.scope()

@@ -72,7 +72,8 @@ class ImageGenerator(BatchFromFilesMixin, ImageIterator):
         self.set_processing_attrs(
             generator, size, "rgb", "channels_last", None, "", "png", None, "nearest", keep_aspect_ratio=False
         )
-        self.dtype, self.class_mode = "float32", "raw"
+        self.dtype = "float32"
+        self.class_mode = "raw"
         self._paths = job.paths
         self._labels = shape_labels(workload, np.array(job.labels, np.int64))
         super().__init__(
@@ -118,7 +119,8 @@ class BatchCache:
     """
 
     def __init__(self, open_at: Callable[[int], Pipeline], workload: Workload) -> None:
-        self._open_at, self._workload = open_at, workload
+        self._open_at = open_at
+        self._workload = workload
         self._pipeline: Pipeline | None = None
         self._kept: dict[int, FedBatch] = {}
         self._next = 0
@@ -127,7 +129,8 @@ class BatchCache:
     def pipeline(self, first: int = 0) -> Pipeline:
         """Return the pipeline; open it at this batch if it is not open."""
         if self._pipeline is None:
-            self._pipeline, self._next = self._open_at(first), first
+            self._pipeline = self._open_at(first)
+            self._next = first
         return self._pipeline
 
     def __call__(self, number: int) -> FedBatch:
@@ -136,7 +139,12 @@ class BatchCache:
                 self._close()
             pipeline = self.pipeline(number)
             while self._next <= number:
-                self._kept[self._next] = self._made(pipeline)
+                images, labels = pipeline()
+                # Copy what the pipeline will overwrite, as floats from 0 to 1.
+                if images.dtype == np.uint8:
+                    images = np.multiply(images, np.float32(1 / 255), dtype=np.float32)
+                rows = np.array(labels, np.int64).reshape(len(labels), -1)
+                self._kept[self._next] = images, shape_labels(self._workload, rows)
                 self._kept.pop(self._next - BATCHES_KEPT, None)
                 self._next += 1
             return self._kept[number]
@@ -151,19 +159,13 @@ class BatchCache:
             return self._close()
 
     def _close(self) -> tuple[str, ...]:
-        pipeline, self._pipeline = self._pipeline, None
+        pipeline = self._pipeline
+        self._pipeline = None
         self._kept.clear()
         if pipeline is None:
             return ()
         pipeline.close()
         return pipeline.notes()
-
-    def _made(self, pipeline: Pipeline) -> FedBatch:
-        """Copy what the pipeline will overwrite, as floats from 0 to 1."""
-        images, labels = pipeline()
-        if images.dtype == np.uint8:
-            images = np.multiply(images, np.float32(1 / 255), dtype=np.float32)
-        return images, shape_labels(self._workload, np.array(labels, np.int64).reshape(len(labels), -1))
 
 
 class NumberedBatches(keras.utils.PyDataset):
@@ -171,7 +173,8 @@ class NumberedBatches(keras.utils.PyDataset):
 
     def __init__(self, stock: BatchCache, first: int) -> None:
         super().__init__()
-        self._stock, self._first = stock, first
+        self._stock = stock
+        self._first = first
 
     @property
     def num_batches(self) -> None:
@@ -188,7 +191,9 @@ class Feed(ABC):
     holds = False
 
     def __init__(self, batch: int, at_once: int, settings: Settings, device: Callable[[], Any]) -> None:
-        self.batch, self.at_once, self.device = batch, at_once, device
+        self.batch = batch
+        self.at_once = at_once
+        self.device = device
         self._verbose: str | int = 0 if settings.value_of("progress") == "off" else "auto"
 
     @abstractmethod
@@ -263,7 +268,8 @@ class MemoryFeed(BuiltInFeed):
         self._images, self._labels = recipe.training_arrays(self.batch, self.at_once)
         if settings.input == "one":
             first = self.batch * self.at_once
-            self._images, self._labels = self._images[:first], self._labels[:first]
+            self._images = self._images[:first]
+            self._labels = self._labels[:first]
         if settings.input in ON_DEVICE:
             with device():
                 self._images, self._labels = map(keras.ops.convert_to_tensor, (self._images, self._labels))
@@ -356,8 +362,8 @@ class AwaitedBatch:
     """A batch in the form of a model, so that an engine can wait for it."""
 
     def __init__(self, batch: Any) -> None:
-        arrays = [each for each in keras.tree.flatten(batch) if keras.ops.is_tensor(each)]
-        self.variables = [SimpleNamespace(value=array) for array in arrays]
+        tensors = [leaf for leaf in keras.tree.flatten(batch) if keras.ops.is_tensor(leaf)]
+        self.variables = [SimpleNamespace(value=tensor) for tensor in tensors]
 
 
 class StageRunner(UnseenWeights, ABC):
@@ -368,8 +374,12 @@ class StageRunner(UnseenWeights, ABC):
     ranks = None
 
     def __init__(self, feed: Feed, engine: Engine, one_thread: KerasThread) -> None:
-        self._feed, self._engine, self._one_thread = feed, engine, one_thread
-        self.stride, self.ready_batches, self.holds = feed.at_once, feed.ready_batches, feed.holds
+        self._feed = feed
+        self._engine = engine
+        self._one_thread = one_thread
+        self.stride = feed.at_once
+        self.ready_batches = feed.ready_batches
+        self.holds = feed.holds
         self._batches: Iterator[Any] | None = None
         self._last: Any = None
 
@@ -433,22 +443,17 @@ class KerasLoaderRunner(StageRunner):
         while True:
             iter(epochs)
             is_empty = True
-            for batches in self._epoch(epochs):
+            while True:
+                try:  # by Keras's own iterator: some engines' iterators leave that to their step
+                    _, _, batches = EpochIterator.__next__(epochs)
+                except StopIteration:
+                    break
                 is_empty = False
                 yield batches
             if is_empty:
                 raise LaneError(
                     "its data give no batch any more", "give data that can be walked through again and again"
                 )
-
-    def _epoch(self, epochs: Any) -> Iterator[Any]:
-        """Yield the batches of an epoch by Keras's own iterator: some engines' iterators leave that to their step."""
-        while True:
-            try:
-                _, _, batches = EpochIterator.__next__(epochs)
-            except StopIteration:
-                return
-            yield batches
 
 
 class KerasCopyRunner(StageRunner):
@@ -461,13 +466,14 @@ class KerasCopyRunner(StageRunner):
         self._convert = convert or keras.ops.convert_to_tensor
 
     def batches(self) -> Iterator[Any]:
-        told = self._feed.data(0)
-        parts = [told[name] for name in FIT_ARGUMENTS if name in told]
-        size, strides = self._feed.batch, max(1, self._feed.epoch_steps() // self.stride)
+        arguments = self._feed.data(0)
+        parts = [arguments[name] for name in FIT_ARGUMENTS if name in arguments]
+        size = self._feed.batch
+        strides = max(1, self._feed.epoch_steps() // self.stride)
         for number in itertools.cycle(range(strides)):
             first = number * self.stride * size
             yield [
-                keras.tree.map_structure(lambda each, start=start: self._convert(each[start : start + size]), parts)
+                keras.tree.map_structure(lambda array, start=start: self._convert(array[start : start + size]), parts)
                 for start in range(first, first + self.stride * size, size)
             ]
 
@@ -478,7 +484,10 @@ class KerasStepParts:
     stride = 1
 
     def __init__(self, model: Any, feed: Feed, engine: Engine, one_thread: KerasThread) -> None:
-        self._model, self._feed, self._engine, self._one_thread = model, feed, engine, one_thread
+        self._model = model
+        self._feed = feed
+        self._engine = engine
+        self._one_thread = one_thread
         self._loader = KerasLoaderRunner(feed, engine, one_thread)
         for _ in range(WARM_UP):
             self.compute(self.fetch())
@@ -496,15 +505,16 @@ class KerasStepParts:
         self._one_thread(lambda: self._step(batch))
 
     def describe(self, batch: Any) -> Hashable:
-        return tuple(tuple(np.shape(each)) for each in keras.tree.flatten(batch) if each is not None)
+        return tuple(tuple(np.shape(leaf)) for leaf in keras.tree.flatten(batch) if leaf is not None)
 
     def look(self, _steps: int, _timed: int) -> StepSymptoms:
-        before, now = self._compiled, self._engine.compiled()
+        before = self._compiled
+        now = self._engine.compiled()
         compiles = now if isinstance(now, Missing) or isinstance(before, Missing) else now - before
         own = COPIES_IN_STEP
-        told = StepSymptoms(0, copy_ns=own, copied_bytes=own, copied_arrays=own, reads=KERAS_READS_NOT_SEEN,
+        symptoms = StepSymptoms(0, copy_ns=own, copied_bytes=own, copied_arrays=own, reads=KERAS_READS_NOT_SEEN,
                      compiles=compiles, threads=self._engine.threads())  # fmt: skip
-        return replace(told, denormals=self._one_thread(self._denormals))
+        return replace(symptoms, denormals=self._one_thread(self._denormals))
 
     def _step(self, batch: Any) -> None:
         with self._feed.device():
@@ -512,10 +522,8 @@ class KerasStepParts:
 
     def _denormals(self) -> float:
         """Return the share among the model's variables or the optimizer's, the larger of the two."""
-        return max(share_of_denormals(each.numpy() for each in held) for held in self._held())
-
-    def _held(self) -> tuple[Any, Any]:
-        return self._model.variables, self._model.optimizer.variables
+        held = (self._model.variables, self._model.optimizer.variables)
+        return max(share_of_denormals(variable.numpy() for variable in variables) for variables in held)
 
 
 def share_of_denormals(arrays: Iterable[npt.NDArray[Any]]) -> float:

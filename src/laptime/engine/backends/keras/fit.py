@@ -35,9 +35,13 @@ class FitRun:
         verbose: str | int,
         trouble: Callable[[], Exception | None] = lambda: None,
     ) -> None:
-        self._model, self._fit, self._one_thread, self._trouble = model, fit, one_thread, trouble
+        self._model = model
+        self._fit = fit
+        self._one_thread = one_thread
+        self._trouble = trouble
         self._list = FitCallbacks(self, model, steps_an_epoch, verbose)
-        self._go, self._held = threading.Semaphore(0), threading.Semaphore(0)
+        self._go = threading.Semaphore(0)
+        self._held = threading.Semaphore(0)
         self._running: Future[None] | None = None
         self._goal = self._taken = self._taken_before = 0
         self._is_ending = self._is_over = False
@@ -64,7 +68,8 @@ class FitRun:
         """Do the same, and return the times before and after each call of the framework."""
         self._marks = [perf_counter_ns()]
         self.advance(steps)
-        marks, self._marks = self._marks, None
+        marks = self._marks
+        self._marks = None
         return marks
 
     def within(self, errand: Callable[[], object]) -> None:
@@ -75,11 +80,11 @@ class FitRun:
         if self._running is None or self._is_over:
             errand()
             return
-        told: Future[object] = Future()
-        self._errand = lambda: _settle(told, errand)
+        answer: Future[object] = Future()
+        self._errand = lambda: _settle(answer, errand)
         self._go.release()
         self._held.acquire()
-        told.result()
+        answer.result()
 
     def finish(self) -> None:
         """Let `fit` end normally after its current step."""
@@ -103,13 +108,15 @@ class FitRun:
         while self._taken >= self._goal and not self._is_ending:
             self._held.release()
             self._go.acquire()
-            errand, self._errand = self._errand, None
+            errand = self._errand
+            self._errand = None
             if errand is not None:
                 errand()
 
     def epoch_done(self, logs: Any) -> None:
         self.epochs.append((self.steps_of_epoch(), logs))
-        self._taken_before, self.logs = self._taken, {}
+        self._taken_before = self._taken
+        self.logs = {}
 
     def _run(self) -> None:
         try:
@@ -120,12 +127,12 @@ class FitRun:
         self._held.release()
 
 
-def _settle(told: Future[object], errand: Callable[[], object]) -> None:
+def _settle(answer: Future[object], errand: Callable[[], object]) -> None:
     """Pass an error to the caller: it must not end `fit`."""
     try:
-        told.set_result(errand())
+        answer.set_result(errand())
     except BaseException as error:  # noqa: BLE001  the waiting thread raises it
-        told.set_exception(error)
+        answer.set_exception(error)
 
 
 class FitCallbacks(keras.callbacks.CallbackList):
@@ -135,7 +142,8 @@ class FitCallbacks(keras.callbacks.CallbackList):
         super().__init__(
             None, add_history=True, add_progbar=verbose != 0, verbose=verbose, epochs=ENDLESS, steps=steps, model=model
         )
-        self._fit_run, self._first = fit_run, 0
+        self._fit_run = fit_run
+        self._first = 0
 
     def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
         self._first = batch

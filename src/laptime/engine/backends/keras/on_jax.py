@@ -45,8 +45,8 @@ class DataParallel:
             yield
 
     def take(self, model: Any, batch: Sequence[Any]) -> dict[str, Any]:
-        told: dict[str, Any] = model.train_on_batch(*batch, return_dict=True)
-        return told
+        means: dict[str, Any] = model.train_on_batch(*batch, return_dict=True)
+        return means
 
     def problem(self, _model: Any) -> None:
         """Return None: batch norm, too, sees the whole batch."""
@@ -60,7 +60,17 @@ class JaxEngine:
         return list_versions()
 
     def devices(self) -> tuple[Device, ...]:
-        return (processor(), *map(_as_keras_has_it, list_cards()))
+        cards = [
+            replace(
+                card,
+                features=card_features(card.details.get("capability", "")),
+                details={**LACKS, **card.details},
+            )
+            if card.usable
+            else card
+            for card in list_cards()
+        ]
+        return (processor(), *cards)
 
     def take_threads(self, _threads: int) -> None:
         """Do nothing: XLA has one thread per core that the process may use; the planner refuses other numbers."""
@@ -91,7 +101,7 @@ class JaxEngine:
         """
         state = getattr(model, "_jax_state", None)
         if state and not model._jax_state_synced:  # noqa: SLF001  Keras has no public name for it
-            held = [each for part in state.values() for each in part]
+            held = [array for part in state.values() for array in part]
         else:
             held = [variable.value for variable in model.variables]
         jax.block_until_ready(held)
@@ -121,13 +131,6 @@ class JaxEngine:
 
     def exercises(self, device: Device) -> JaxExercises:
         return JaxExercises(device)
-
-
-def _as_keras_has_it(card: Device) -> Device:
-    if not card.usable:
-        return card
-    features = card_features(card.details.get("capability", ""))
-    return replace(card, features=features, details={**LACKS, **card.details})
 
 
 def open_engine() -> JaxEngine:

@@ -43,27 +43,31 @@ class TensorFlowEngine:
         return {"tensorflow": tf.__version__, **{name: str(version) for name, version in cuda.items() if version}}
 
     def devices(self) -> tuple[Device, ...]:
-        cards = tf.config.list_physical_devices("GPU")
-        if cards:
-            return (processor(), *(self._card(number, card) for number, card in enumerate(cards)))
-        return (processor(), _absent(for_cards=tf.test.is_built_with_gpu_support()))
-
-    def _card(self, number: int, card: Any) -> Device:
-        told = tf.config.experimental.get_device_details(card)
-        capability = ".".join(map(str, told.get("compute_capability", ())))
-        told_apart = {**identify_card(number), **ask_driver()}
-        details = {**LACKS, **({"capability": capability} if capability else {}), **told_apart}
-        label = told.get("device_name", "a card")
-        features = card_features(capability)
-        return Device(f"cuda:{number}", "cuda", label, usable=True, features=features, details=details)
+        found = [processor()]
+        for number, card in enumerate(tf.config.list_physical_devices("GPU")):
+            known = tf.config.experimental.get_device_details(card)
+            capability = ".".join(map(str, known.get("compute_capability", ())))
+            identity = {**identify_card(number), **ask_driver()}
+            details = {**LACKS, **({"capability": capability} if capability else {}), **identity}
+            label = known.get("device_name", "a card")
+            features = card_features(capability)
+            found.append(Device(f"cuda:{number}", "cuda", label, usable=True, features=features, details=details))
+        if len(found) > 1:
+            return tuple(found)
+        if not tf.test.is_built_with_gpu_support():
+            why = "this TensorFlow is built for processors only"
+            return (processor(), Device("cuda", "cuda", "-", usable=False, reason=why))
+        build = "ROCm" if tf.test.is_built_with_rocm() else "CUDA"
+        why = f"this TensorFlow is built for {build} and finds no card or driver: it computes on the processor"
+        return (processor(), Device("cuda", "cuda", "-", usable=False, reason=why, details={"build": build}))
 
     def take_threads(self, threads: int) -> None:
         tf.config.threading.set_intra_op_parallelism_threads(threads)
 
     def threads(self) -> int | Missing:
         """Return the number that was set; TensorFlow reports 0 where none was."""
-        told: int = tf.config.threading.get_intra_op_parallelism_threads()
-        return told or Missing("TensorFlow takes as many threads as it finds cores")
+        threads: int = tf.config.threading.get_intra_op_parallelism_threads()
+        return threads or Missing("TensorFlow takes as many threads as it finds cores")
 
     def name_device(self, device: str) -> str:
         kind, _, number = device.partition(":")
@@ -107,19 +111,10 @@ class TensorFlowEngine:
     def peak_bytes(self, device: str) -> int | Missing:
         if device == "cpu":
             return Missing("the processor's memory is the process's own")
-        told = tf.config.experimental.get_memory_info(device.replace("cuda", "GPU"))
-        return int(told["peak"])
+        return int(tf.config.experimental.get_memory_info(device.replace("cuda", "GPU"))["peak"])
 
     def exercises(self, device: Device) -> TensorFlowExercises:
         return TensorFlowExercises(device)
-
-
-def _absent(*, for_cards: bool) -> Device:
-    if not for_cards:
-        return Device("cuda", "cuda", "-", usable=False, reason="this TensorFlow is built for processors only")
-    build = "ROCm" if tf.test.is_built_with_rocm() else "CUDA"
-    why = f"this TensorFlow is built for {build} and finds no card or driver: it computes on the processor"
-    return Device("cuda", "cuda", "-", usable=False, reason=why, details={"build": build})
 
 
 class TensorFlowExercises:
@@ -189,7 +184,8 @@ class TensorFlowProfiler(FolderProfiler):
 
 
 def _read_plane(plane: Any) -> XPlane:
-    events, stats = plane.event_metadata, plane.stat_metadata
+    events = plane.event_metadata
+    stats = plane.stat_metadata
     return XPlane(
         str(plane.name),
         tuple(
@@ -238,8 +234,15 @@ class Mirrored:
     def __init__(self, devices: Sequence[str]) -> None:
         self.several_at_once = devices[0] == "cpu"
         if devices[0] == "cpu":
-            _split_processor(len(devices))
-            names = [f"CPU:{number}" for number in range(len(devices))]
+            # Several devices of the processor, which TensorFlow can make only before it has computed anything.
+            count = len(devices)
+            whole = tf.config.list_physical_devices("CPU")[0]
+            if len(tf.config.get_logical_device_configuration(whole) or ()) != count:
+                try:
+                    tf.config.set_logical_device_configuration(whole, [tf.config.LogicalDeviceConfiguration()] * count)
+                except RuntimeError as error:
+                    raise LaneError(f"TensorFlow cannot make {count} devices of the processor: {error}") from error
+            names = [f"CPU:{number}" for number in range(count)]
             self._strategy = tf.distribute.MirroredStrategy(names, tf.distribute.ReductionToOneDevice())
         else:
             self._strategy = tf.distribute.MirroredStrategy([device.replace("cuda", "GPU") for device in devices])
@@ -252,23 +255,12 @@ class Mirrored:
         """Call `fit` for one step: `train_on_batch` gives each device the whole batch."""
         x, y, weights = (*batch, None, None)[:3]
         items = int(np.shape(tf.nest.flatten(x)[0])[0])
-        told = model.fit(x, y, sample_weight=weights, batch_size=items, shuffle=False, verbose=0)
-        return {name: values[-1] for name, values in told.history.items()}
+        epochs = model.fit(x, y, sample_weight=weights, batch_size=items, shuffle=False, verbose=0)
+        return {name: values[-1] for name, values in epochs.history.items()}
 
     def problem(self, model: Any) -> str | None:
         from keras.layers import BatchNormalization  # its engine is chosen by now
 
         flat = model._flatten_layers(recursive=True)  # noqa: SLF001  Keras has no public name for it
-        alone = any(isinstance(each, BatchNormalization) and not each.synchronized for each in flat)
+        alone = any(isinstance(layer, BatchNormalization) and not layer.synchronized for layer in flat)
         return BY_PARTS if alone else None
-
-
-def _split_processor(count: int) -> None:
-    """Make several devices of the processor, which TensorFlow can do only before it has computed anything."""
-    processor = tf.config.list_physical_devices("CPU")[0]
-    if len(tf.config.get_logical_device_configuration(processor) or ()) == count:
-        return
-    try:
-        tf.config.set_logical_device_configuration(processor, [tf.config.LogicalDeviceConfiguration()] * count)
-    except RuntimeError as error:
-        raise LaneError(f"TensorFlow cannot make {count} devices of the processor: {error}") from error

@@ -70,7 +70,11 @@ class HostRandom:
     def truncated_normal(
         self, shape: Sequence[int], mean: float = 0.0, stddev: float = 1.0, dtype: Any = None, seed: Any = None
     ) -> Any:
-        return _as_tensor(mean + stddev * _truncated(_open(seed), tuple(shape)), dtype)
+        generator = _open(seed)
+        drawn: Draws = np.asarray(generator.standard_normal(tuple(shape)))
+        while (beyond := np.abs(drawn) > 2).any():  # drawn again beyond two standard deviations, as Keras's engines do
+            drawn[beyond] = generator.standard_normal(int(beyond.sum()))
+        return _as_tensor(mean + stddev * drawn, dtype)
 
 
 def _open(seed: Any) -> np.random.Generator:
@@ -78,15 +82,7 @@ def _open(seed: Any) -> np.random.Generator:
     if isinstance(seed, int):
         return np.random.default_rng(seed)
     state = keras.random.SeedGenerator(seed) if seed is None else seed
-    return np.random.default_rng([int(each) for each in np.ravel(keras.ops.convert_to_numpy(state.next()))])
-
-
-def _truncated(generator: np.random.Generator, shape: tuple[int, ...]) -> Draws:
-    """Draw numbers again that are beyond two standard deviations, as Keras's engines do."""
-    drawn: Draws = np.asarray(generator.standard_normal(shape))
-    while (beyond := np.abs(drawn) > 2).any():
-        drawn[beyond] = generator.standard_normal(int(beyond.sum()))
-    return drawn
+    return np.random.default_rng([int(number) for number in np.ravel(keras.ops.convert_to_numpy(state.next()))])
 
 
 def _as_tensor(drawn: Draws, dtype: Any) -> Any:
@@ -135,14 +131,21 @@ class ScaledOptimizer:
         optimizer = self._optimizer
         self._added = [optimizer.add_variable((), "ones", name=name) for name in ("proof_rate", "proof_gradients")]
         times_rate, times = self._added
-        if not self._is_number:
-            optimizer.learning_rate = _slowed(self._rate, times_rate)
+        rate = self._rate
+        if isinstance(rate, keras.optimizers.schedules.LearningRateSchedule):
+            optimizer.learning_rate = _Slowed(rate, times_rate)
+        elif not self._is_number:  # a function without arguments
+            optimizer.learning_rate = lambda: rate() * times_rate
         clip = optimizer._clip_gradients  # noqa: SLF001  no public hook between clipping and the update
 
         def clip_and_multiply(gradients: Sequence[Any]) -> list[Any]:
             clipped = clip(gradients)
-            self.has_rows |= any(hasattr(each, "dense_shape") for each in clipped)
-            return [None if each is None else keras.ops.multiply(each, _as(each, times)) for each in clipped]
+            self.has_rows |= any(hasattr(gradient, "dense_shape") for gradient in clipped)
+            multiplied: list[Any] = []
+            for gradient in clipped:
+                factor = keras.ops.cast(times, gradient.dtype) if hasattr(gradient, "dtype") else times
+                multiplied.append(None if gradient is None else keras.ops.multiply(gradient, factor))
+            return multiplied
 
         optimizer._clip_gradients = clip_and_multiply  # noqa: SLF001
 
@@ -160,8 +163,8 @@ class ScaledOptimizer:
             return
         optimizer = self._optimizer
         optimizer.__dict__.pop("_clip_gradients", None)
-        for each in self._added:
-            optimizer._untrack_variable(each)  # noqa: SLF001
+        for variable in self._added:
+            optimizer._untrack_variable(variable)  # noqa: SLF001
         self._added = []
         if not self._is_number:
             optimizer.learning_rate = self._rate
@@ -171,7 +174,7 @@ def open_optimizers(optimizer: Any) -> list[ScaledOptimizer]:
     """Return the optimizers that update weights: those inside a Keras wrapper, or the optimizer itself."""
     inner = getattr(optimizer, "inner_optimizer", optimizer)
     several = getattr(inner, "optimizers", None)
-    return [ScaledOptimizer(each) for each in (several if isinstance(several, list) else [inner])]
+    return [ScaledOptimizer(found) for found in (several if isinstance(several, list) else [inner])]
 
 
 class _Slowed(keras.optimizers.schedules.LearningRateSchedule):
@@ -179,24 +182,14 @@ class _Slowed(keras.optimizers.schedules.LearningRateSchedule):
 
     def __init__(self, schedule: Any, times: Any) -> None:
         super().__init__()
-        self._schedule, self._times = schedule, times
+        self._schedule = schedule
+        self._times = times
 
     def __call__(self, step: Any) -> Any:
         return self._schedule(step) * self._times
 
     def get_config(self) -> dict[str, Any]:
         return {"schedule": self._schedule, "times": self._times}
-
-
-def _slowed(rate: Any, times: Any) -> Any:
-    """Multiply the user's learning rate: a schedule of Keras's, or a function without arguments."""
-    if isinstance(rate, keras.optimizers.schedules.LearningRateSchedule):
-        return _Slowed(rate, times)
-    return lambda: rate() * times
-
-
-def _as(gradient: Any, times: Any) -> Any:
-    return keras.ops.cast(times, gradient.dtype) if hasattr(gradient, "dtype") else times
 
 
 def _epsilon_of(optimizer: Any) -> float:
@@ -226,9 +219,16 @@ class OwnModel:
             if order.lane.settings.workers is not None:
                 self.data.take_workers(order.lane.settings.workers)
             self.data.check_devices()
-            self._build(self.data.first(1)[0])
+            # What Keras would make at its first step, including the optimizer's own variables.
+            batch = self.data.first(1)[0]
+            if not self.model.built:
+                self.model(keras.tree.map_structure(keras.ops.convert_to_tensor, batch[0]))
+            self.model.optimizer.build(self.model.trainable_variables)
         self.at_once = int(self.model.steps_per_execution)
-        self._variables = self._find_variables()
+        # What a step changes, except the running means of metrics, which each epoch resets.
+        metrics = {id(variable) for variable in self.model.metrics_variables}
+        kept = [variable for variable in self.model.variables if id(variable) not in metrics]
+        self._variables = [*kept, *self.model.optimizer.variables]
         self.start = self._read()
         self._is_compiled = self.model.jit_compile
         self._dropout_off = DropoutOff(self.model)
@@ -291,21 +291,8 @@ class OwnModel:
         model.stop_training = False
         return model
 
-    def _find_variables(self) -> list[Any]:
-        """Return all variables that a step changes, except the running means of metrics, which each epoch resets."""
-        model = self.model
-        metrics = {id(variable) for variable in model.metrics_variables}
-        kept = [variable for variable in model.variables if id(variable) not in metrics]
-        return [*kept, *model.optimizer.variables]
-
     def _read(self) -> list[KerasArray]:
         return [np.array(variable.numpy()) for variable in self._variables]
-
-    def _build(self, batch: BatchParts) -> None:
-        """Make what Keras would make at its first step, including the optimizer's own variables."""
-        if not self.model.built:
-            self.model(keras.tree.map_structure(keras.ops.convert_to_tensor, batch[0]))
-        self.model.optimizer.build(self.model.trainable_variables)
 
     def _checked(self, model: Any, *, is_step: bool) -> Any:
         if is_step:
@@ -331,13 +318,18 @@ class UserData:
 
     def __init__(self, data: Any, batch: int | None, steps_per_lap: int | None, name: str, devices: OneDevice) -> None:
         self.given = self._data = data
-        self._name, self._devices, self.times = name, devices, devices.times
+        self._name = name
+        self._devices = devices
+        self.times = devices.times
         self._batch = batch or FIT_BATCH
-        self.is_arrays = _are_arrays(data)
+        # A tuple (inputs, targets) whose first part is no tuple. A list is batches.
+        is_parts = isinstance(data, tuple) and len(data) in BATCH_PART_COUNTS
+        self.is_arrays = is_parts and not isinstance(data[0], tuple | list)
         self._is_spent_once = hasattr(data, "__next__")
         self.trouble: LaptimeError | None = None
         self._adapter = None if self._is_spent_once else self._adapt()
-        lap = steps_per_lap or self._length()
+        length = length_of(data) if self._adapter is None else self._adapter.num_batches
+        lap = steps_per_lap or (None if length is None else int(length))
         self.lap = lap if lap is None else max(1, round(lap / self.times))
         self._taken: list[BatchParts] = []
 
@@ -424,10 +416,6 @@ class UserData:
                 return None
             raise TrainingError(f"{self._name}: {error}") from error
 
-    def _length(self) -> int | None:
-        told = length_of(self._data) if self._adapter is None else self._adapter.num_batches
-        return None if told is None else int(told)
-
     def _steps(self) -> Iterator[BatchParts]:
         """Yield the batches of one step after another."""
         batches = self._walk()
@@ -451,8 +439,8 @@ class UserData:
         except Exception as error:
             self.trouble = _said(error, self._name, number + 1)
             raise self.trouble from error
-        told = f"{self._name}: data ended after {number} batches: a generator can be walked through only once"
-        self.trouble = TrainingError(told, "give a generator without end, a list, a PyDataset or a tf.data.Dataset")
+        says = f"{self._name}: data ended after {number} batches: a generator can be walked through only once"
+        self.trouble = TrainingError(says, "give a generator without end, a list, a PyDataset or a tf.data.Dataset")
         raise self.trouble
 
     def _checked(self, batch: Any) -> BatchParts:
@@ -466,13 +454,13 @@ class UserData:
 
 
 def items_of(batch: BatchParts) -> int:
-    sizes = (np.shape(each) for part in batch for each in keras.tree.flatten(part))
-    return next((int(shape[0]) for shape in sizes if shape), 1)
-
-
-def _are_arrays(data: Any) -> bool:
-    """Whether the data are arrays: a tuple (inputs, targets) whose first part is no tuple. A list is batches."""
-    return isinstance(data, tuple) and len(data) in BATCH_PART_COUNTS and not isinstance(data[0], tuple | list)
+    """Return the length of the first array in a batch that has one."""
+    for part in batch:
+        for array in keras.tree.flatten(part):
+            shape = np.shape(array)
+            if shape:
+                return int(shape[0])
+    return 1
 
 
 def _said(error: Exception, name: str, number: int) -> LaptimeError:
@@ -486,7 +474,8 @@ class UserFeed(Feed):
 
     def __init__(self, data: UserData, at_once: int, settings: Settings, device: Callable[[], Any]) -> None:
         super().__init__(items_of(data.first(1)[0]) * data.times, at_once, settings, device)
-        self._data, self.ready_batches = data, data.ready_batches()
+        self._data = data
+        self.ready_batches = data.ready_batches()
 
     def epoch_steps(self) -> int:
         return self._data.epoch_steps(self.at_once)
@@ -507,10 +496,12 @@ class KeptFeed(Feed):
 
     def __init__(self, data: UserData, at_once: int, settings: Settings, device: Callable[[], Any]) -> None:
         most = 1 if settings.input == "one" else min(KEPT_BATCHES, data.lap or KEPT_BATCHES)
-        kept = _of_one_size(data.first(most * data.times))
-        super().__init__(items_of(kept[0]) * data.times, at_once, settings, device)
+        batches = data.first(most * data.times)
+        size = items_of(batches[0])
+        kept = [batch for batch in batches if items_of(batch) == size]  # a shorter last one would be another step
+        super().__init__(size * data.times, at_once, settings, device)
         self._steps = max(1, len(kept) // data.times // at_once) * at_once
-        self._parts = list(join([kept[each % len(kept)] for each in range(self._steps * data.times)]))
+        self._parts = list(join([kept[number % len(kept)] for number in range(self._steps * data.times)]))
         if settings.input in ON_DEVICE:
             with device():
                 self._parts = [keras.tree.map_structure(keras.ops.convert_to_tensor, part) for part in self._parts]
@@ -524,7 +515,7 @@ class KeptFeed(Feed):
         return {**parts, "batch_size": self.batch, "shuffle": False}
 
     def sample(self) -> tuple[Any, Any]:
-        first = [keras.tree.map_structure(lambda each: np.asarray(each)[: self.batch], part) for part in self._parts]
+        first = [keras.tree.map_structure(lambda array: np.asarray(array)[: self.batch], part) for part in self._parts]
         return first[0], first[1] if len(first) > 1 else None
 
 
@@ -532,12 +523,6 @@ def open_own_feed(data: UserData, at_once: int, settings: Settings, device: Call
     """Return the feed that the lane's settings name."""
     feed = KeptFeed if settings.input in KEPT_INPUTS else UserFeed
     return feed(data, at_once, settings, device)
-
-
-def _of_one_size(batches: Sequence[BatchParts]) -> list[BatchParts]:
-    """Leave out a shorter last batch: it would be a different step."""
-    size = items_of(batches[0])
-    return [batch for batch in batches if items_of(batch) == size]
 
 
 def join(batches: Sequence[BatchParts]) -> BatchParts:
@@ -548,4 +533,4 @@ def join(batches: Sequence[BatchParts]) -> BatchParts:
 def _joined(parts: list[Any]) -> Any:
     if parts[0] is None:
         return None
-    return keras.tree.map_structure(lambda *each: np.concatenate([np.asarray(one) for one in each]), *parts)
+    return keras.tree.map_structure(lambda *arrays: np.concatenate([np.asarray(array) for array in arrays]), *parts)

@@ -35,9 +35,17 @@ UNSET = {"kernel_initializer": "zeros"}  # weights are loaded; JAX would compile
 def build_network(workload: Workload, *, dropout: bool = True) -> Any:
     """Build the network; `load_weights` loads the canonical weights. Only the proof leaves dropout out."""
     if any(isinstance(layer, layers.DenseBlock) for layer in workload.layers):
-        return _dense_net(workload)
+        # Keras's own DenseNet121 with the batch-norm settings of PyTorch's, since the workload is PyTorch's.
+        norm = next(layer for layer in workload.layers if isinstance(layer, layers.BatchNorm))
+        dense_net = keras.applications.DenseNet121(False, None, None, workload.image_shape, "avg")
+        for layer in dense_net.layers:
+            if isinstance(layer, made.BatchNormalization):
+                layer.epsilon = norm.epsilon
+                layer.momentum = 1 - norm.momentum
+        outputs = made.Dense(workload.outputs[-1], dtype=keras.config.floatx())(dense_net.output)
+        return keras.Model(dense_net.input, outputs)
     inputs = keras.Input(workload.image_shape)
-    stack = [each for layer in workload.layers for each in _made_for(layer, dropout=dropout)]
+    stack = [part for planned in workload.layers for part in _made_for(planned, dropout=dropout)]
     model = keras.Sequential([inputs, *stack])
     # Add the last layer that the loss needs: sigmoids where the authors had them, in float32 at any precision.
     if workload.loss == "sigmoid_crossentropy":
@@ -49,8 +57,9 @@ def build_network(workload: Workload, *, dropout: bool = True) -> Any:
 
 def load_weights(model: Any, workload: Workload, weights: Sequence[npt.NDArray[np.float32]]) -> None:
     """Copy the canonical weights into the model; their layouts are those of Keras."""
-    specs, held = list_weights(workload), model.trainable_variables
-    shapes = [tuple(each.shape) for each in held]
+    specs = list_weights(workload)
+    held = model.trainable_variables
+    shapes = [tuple(variable.shape) for variable in held]
     if shapes != [spec.shape for spec in specs]:
         raise LaneError(f"{workload.name}: Keras's network holds other arrays than the catalogue's")
     for variable, array in zip(held, weights, strict=True):
@@ -70,17 +79,6 @@ def labels_for(workload: Workload, labels: npt.NDArray[np.int64]) -> npt.NDArray
         rows: npt.NDArray[Any] = keras.utils.to_categorical(labels, workload.outputs[-1])
         return rows
     return labels.astype(np.int32)
-
-
-def _dense_net(workload: Workload) -> Any:
-    """Return Keras's own DenseNet121 with the batch-norm settings of PyTorch's, since the workload is PyTorch's."""
-    norm = next(layer for layer in workload.layers if isinstance(layer, layers.BatchNorm))
-    model = keras.applications.DenseNet121(False, None, None, workload.image_shape, "avg")
-    for layer in model.layers:
-        if isinstance(layer, made.BatchNormalization):
-            layer.epsilon, layer.momentum = norm.epsilon, 1 - norm.momentum
-    outputs = made.Dense(workload.outputs[-1], dtype=keras.config.floatx())(model.output)
-    return keras.Model(model.input, outputs)
 
 
 def _plain_sigmoid(values: Any) -> Any:
@@ -235,8 +233,8 @@ def _step(model: Any, batch: tuple[Any, Any], shape: tuple[int, ...], scale: flo
     """Run one step on a loss that is scaled by its items' weights; return the loss without the scale."""
     images, labels = batch
     dtype = model.compute_dtype if model.compute_dtype == "float64" else "float32"
-    told = devices.take(model, (images.astype(dtype), labels, np.full(shape, scale, dtype)))
-    return float(told["loss"]) / scale
+    means = devices.take(model, (images.astype(dtype), labels, np.full(shape, scale, dtype)))
+    return float(means["loss"]) / scale
 
 
 def _weights(model: Any) -> list[FloatArray]:

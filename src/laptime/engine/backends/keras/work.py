@@ -49,8 +49,11 @@ class KerasEvaluator:
         self, recipe: KerasRecipe, model: Any, feed: Feed, rest: Callable[[], None], one_thread: KerasThread
     ) -> None:
         self._one_thread = one_thread
-        self._recipe, self._model, self._rest = recipe, model, rest
-        self._batch, self._device = feed.batch, feed.device
+        self._recipe = recipe
+        self._model = model
+        self._rest = rest
+        self._batch = feed.batch
+        self._device = feed.device
         self._arrays: Arrays | None = None
         self._asked = 0
 
@@ -61,8 +64,8 @@ class KerasEvaluator:
 
     def score(self, items: int) -> Score:
         images, labels = self._held(items)
-        told = self._one_thread(lambda: self._evaluate(images, labels))
-        return make_score(self._recipe, len(labels), told)
+        means = self._one_thread(lambda: self._evaluate(images, labels))
+        return make_score(self._recipe, len(labels), means)
 
     def predict(self, items: int) -> Predictions:
         images, labels = self._held(items)
@@ -85,13 +88,13 @@ class KerasEvaluator:
         return self._arrays[0][:items], self._arrays[1][:items]
 
 
-def make_score(recipe: KerasRecipe, items: int, told: dict[str, Any]) -> Score:
+def make_score(recipe: KerasRecipe, items: int, means: dict[str, Any]) -> Score:
     several = len(recipe.workload.outputs) > 1
-    return Score(items, finite_loss(told), float(told["accuracy"]), PLATES_NOT_COUNTED if several else ONE_LABEL)
+    return Score(items, finite_loss(means), float(means["accuracy"]), PLATES_NOT_COUNTED if several else ONE_LABEL)
 
 
-def finite_loss(told: dict[str, Any]) -> float | Missing:
-    loss = float(told["loss"])
+def finite_loss(means: dict[str, Any]) -> float | Missing:
+    loss = float(means["loss"])
     return loss if math.isfinite(loss) else Missing(f"the loss became {loss}")
 
 
@@ -118,7 +121,7 @@ class Work(Protocol):
     def make(self) -> tuple[Any, Feed]:
         """Return a fresh compiled model with the starting weights, and the feed of its batches."""
 
-    def score(self, items: int, told: dict[str, Any]) -> Score:
+    def score(self, items: int, means: dict[str, Any]) -> Score:
         """Convert Keras's means over this many items to a score."""
 
     def evaluator(self, model: Any, feed: Feed, rest: Callable[[], None], one_thread: KerasThread) -> Evaluator | None:
@@ -132,9 +135,13 @@ class BuiltInWork:
     data = None
 
     def __init__(self, order: HeatOrder, engine: Engine, devices: OneDevice) -> None:
-        self._lane, self._engine, self._devices = order.lane, engine, devices
-        self._recipe, self.seed = KerasRecipe(order), order.seed
-        workload, settings = self._recipe.workload, order.lane.settings
+        self._lane = order.lane
+        self._engine = engine
+        self._devices = devices
+        self._recipe = KerasRecipe(order)
+        self.seed = order.seed
+        workload = self._recipe.workload
+        settings = order.lane.settings
         for items in (settings.batch or workload.batch) * devices.times, order.proof.batch:
             devices.check_items(items)
         with devices.scope():
@@ -160,8 +167,8 @@ class BuiltInWork:
             model = self._recipe.model(settings, settings.precision, rate=self._recipe.rate(settings))
         return model, feed
 
-    def score(self, items: int, told: dict[str, Any]) -> Score:
-        return make_score(self._recipe, items, told)
+    def score(self, items: int, means: dict[str, Any]) -> Score:
+        return make_score(self._recipe, items, means)
 
     def evaluator(self, model: Any, feed: Feed, rest: Callable[[], None], one_thread: KerasThread) -> Evaluator | None:
         """Return None for several devices: they cannot share every number of test items."""
@@ -174,13 +181,18 @@ class OwnWork:
     """A training of `file.py:function`, which is called once for each precision."""
 
     def __init__(self, order: HeatOrder, engine: Engine, devices: OneDevice) -> None:
-        self._order, self._engine, self._devices = order, engine, devices
-        self._settings, self.seed = order.lane.settings, order.seed
-        self._own, self._precision = OwnModel(order, "fp32", devices), "fp32"
+        self._order = order
+        self._engine = engine
+        self._devices = devices
+        self._settings = order.lane.settings
+        self.seed = order.seed
+        self._own = OwnModel(order, "fp32", devices)
+        self._precision = "fp32"
         self._left = engine.read_precision()
         self.parameters = sum(math.prod(variable.shape) for variable in self._own.model.trainable_variables)
         self.items_per_step = items_of(self._own.data.first(1)[0]) * devices.times
-        self.steps_per_lap, self.data = self._own.data.lap, self._own.data.given
+        self.steps_per_lap = self._own.data.lap
+        self.data = self._own.data.given
         is_left = self._settings.precision == "fp32" and "tf32" in order.lane.device.features
         self.notes: tuple[str, ...] = (AS_IT_IS,) if is_left else ()
 
@@ -190,11 +202,19 @@ class OwnWork:
             return self._take(self._at(precision), precision)
 
     def refer(self) -> Reference:
-        twin, own = self.prove("fp32"), self._own
+        twin = self.prove("fp32")
+        own = self._own
         with self._devices.scope():
             again = self._take(own, "fp32", own.reseeded())
-        depth, weights = len(twin.moves), self.parameters
-        problem = _why_unfit(own, twin, again)
+        depth = len(twin.moves)
+        weights = self.parameters
+        if not all(map(math.isfinite, twin.losses)):
+            raise LaneError("the loss is not finite in the proof's first steps")
+        problem: str | None = None  # why float32 steps of this model could prove nothing
+        if others := own.precisions() - {"float32"}:
+            problem = f"its code sets a precision of its own: {', '.join(sorted(others))}"
+        elif part(again, twin) > CHANCE:
+            problem = "it draws random numbers outside its dropout layers"
         if problem:
             return Reference("", twin, twin, depth, weights, problem)
         self._engine.allow_float64()
@@ -204,8 +224,8 @@ class OwnWork:
         except LaptimeError as error:
             return Reference("", twin, twin, depth, weights, error.says)
         except Exception as error:  # noqa: BLE001  whatever a user's model raises that was not written for float64
-            said = (str(error).splitlines() or [""])[0]
-            problem = f"it cannot run in float64: {type(error).__name__}: {said}"
+            message = (str(error).splitlines() or [""])[0]
+            problem = f"it cannot run in float64: {type(error).__name__}: {message}"
             return Reference("", twin, twin, depth, weights, problem)
         other = part(exact, twin) > OTHER_WAY
         problem = "in float64 it goes another way than in float32, as random draws do" if other else None
@@ -226,9 +246,9 @@ class OwnWork:
         keras.utils.set_random_seed(self.seed)
         return model, feed
 
-    def score(self, items: int, told: dict[str, Any]) -> Score:
-        accuracy = float(told["accuracy"]) if "accuracy" in told else NO_ACCURACY
-        return Score(items, finite_loss(told), accuracy, ONE_LABEL)
+    def score(self, items: int, means: dict[str, Any]) -> Score:
+        accuracy = float(means["accuracy"]) if "accuracy" in means else NO_ACCURACY
+        return Score(items, finite_loss(means), accuracy, ONE_LABEL)
 
     def evaluator(
         self,
@@ -248,13 +268,16 @@ class OwnWork:
         return self._own
 
     def _take(self, own: OwnModel, precision: str, start: Sequence[KerasArray] | None = None) -> ProofRun:
-        began, plan = time.perf_counter(), self._order.proof
+        began = time.perf_counter()
+        plan = self._order.proof
         start = own.start if start is None else start
         model = own.begin_proof()
         if precision == "fp64" and own.precisions() != {"float64"}:
             raise LaneError("its layers set a precision of their own, and cannot run in float64")
         own.rewind(start)
-        before, losses, batches = own.weights(), [], own.data.first(plan.steps)
+        before = own.weights()
+        losses: list[float] = []
+        batches = own.data.first(plan.steps)
         for step, batch in enumerate(batches):
             own.multiply(plan.learning_rate_scale, plan.scale_of(step))
             losses.append(self._step(model, batch))
@@ -263,7 +286,8 @@ class OwnWork:
             single = measure_movement(before, self._take_alone(own, batches[0], start, plan.scale_of(0)))
             decay = measure_movement(before, self._take_alone(own, batches[0], start, 0.0))
             run = replace(run, single=single, decay=decay, scales=own.scales())
-        seconds, problem = time.perf_counter() - began, self._devices.problem(model)
+        seconds = time.perf_counter() - began
+        problem = self._devices.problem(model)
         return replace(run, seconds=seconds, own_way=own.own_way(), problem=problem)
 
     def _take_alone(
@@ -277,19 +301,7 @@ class OwnWork:
         return own.weights()
 
     def _step(self, model: Any, batch: tuple[Any, ...]) -> float:
-        told = self._devices.take(model, batch)
-        if "loss" not in told:
+        means = self._devices.take(model, batch)
+        if "loss" not in means:
             raise LaneError("its own train_step returns no 'loss'", "return it among the metrics")
-        return float(np.asarray(told["loss"]).mean())
-
-
-def _why_unfit(own: OwnModel, twin: ProofRun, again: ProofRun) -> str | None:
-    """Return the reason why float32 steps of this model could prove nothing, or None."""
-    if not all(map(math.isfinite, twin.losses)):
-        raise LaneError("the loss is not finite in the proof's first steps")
-    others = own.precisions() - {"float32"}
-    if others:
-        return f"its code sets a precision of its own: {', '.join(sorted(others))}"
-    if part(again, twin) > CHANCE:
-        return "it draws random numbers outside its dropout layers"
-    return None
+        return float(np.asarray(means["loss"]).mean())

@@ -78,7 +78,7 @@ def list_devices(nodes: Path = Path("/dev"), environment: Mapping[str, str] = os
     if visible is None:
         shown = there
     else:
-        names = [each.strip() for each in visible.split(",")]
+        names = [name.strip() for name in visible.split(",")]
         ends = [index for index, name in enumerate(names) if name in {"", "-1"}]
         shown = min(ends[0] if ends else len(names), there)
     features = ("malloc",) if platform.libc_ver()[0] == "glibc" else ()
@@ -92,7 +92,7 @@ def list_devices(nodes: Path = Path("/dev"), environment: Mapping[str, str] = os
 def list_versions() -> dict[str, str]:
     """Return Python's version, then those of the frameworks that the user's code has imported so far."""
     loaded = {name: getattr(sys.modules.get(name), "__version__", None) for name in KNOWN_LIBRARIES}
-    return {"python": platform.python_version(), **{name: str(each) for name, each in loaded.items() if each}}
+    return {"python": platform.python_version(), **{name: str(version) for name, version in loaded.items() if version}}
 
 
 class PlainSteps(CopiedSteps):
@@ -135,7 +135,8 @@ class HostRunner(StepRunner):
     """Runs steps that are done when they return, and times each one."""
 
     def run_marked(self, steps: int) -> list[int]:
-        step, now = self.step, perf_counter_ns
+        step = self.step
+        now = perf_counter_ns
         marks = [now()]
         for _ in range(steps):
             step()
