@@ -52,9 +52,9 @@ def _answers(found: Compared) -> list[tuple[str, Style]]:
     gate = gate_words(found)
     style: Style = "good" if gate_state(found) == PASSED else "bad"
     lanes = found.lanes if len(found.lanes) <= ANSWERED_MOST else ()
-    said: list[tuple[str, Style]] = [(gate, style)] if gate else []
-    said += [(f"{change_words(lane, found)}.", "strong") for lane in lanes]
-    return said if lanes else [*said, (_counted(found), "strong")]
+    sentences: list[tuple[str, Style]] = [(gate, style)] if gate else []
+    sentences += [(f"{change_words(lane, found)}.", "strong") for lane in lanes]
+    return sentences if lanes else [*sentences, (_counted(found), "strong")]
 
 
 def change_words(lane: LaneChange, found: Compared) -> str:
@@ -154,7 +154,7 @@ def _part_words(found: Compared) -> list[str]:
     """Return what the parts of an iteration took before and after, those that changed much; of a watched script."""
     whole_ms = max(sum(part.before_ms for part in found.parts), sum(part.after_ms for part in found.parts))
     much = [part for part in found.parts if abs(part.after_ms - part.before_ms) >= PART_MUCH * whole_ms]
-    words = [f"{each.part} from {step(each.before_ms)} to {step(each.after_ms)}" for each in much[:PARTS_SHOWN]]
+    words = [f"{part.part} from {step(part.before_ms)} to {step(part.after_ms)}" for part in much[:PARTS_SHOWN]]
     return [f"In an iteration: {', '.join(words)}."] if words else []
 
 
@@ -166,8 +166,8 @@ def _other_differences(found: Compared, *, details: bool) -> list[str]:
     return [f"Also different: {'; '.join(map(difference_words, shown))}{more}."] if shown else []
 
 
-def difference_words(each: Difference) -> str:
-    return f"{each.what} {each.before} before, {each.after} after"
+def difference_words(difference: Difference) -> str:
+    return f"{difference.what} {difference.before} before, {difference.after} after"
 
 
 def _how(found: Compared) -> list[str]:
@@ -245,11 +245,11 @@ def _lines(found: History, view: View, count: int) -> list[str]:
     table = table_or_sentences(_history_columns(found), shown, view.inner.width, color=view.color)
     notes = _notes(found, len(found.points) - count)
     return [
-        *(each for text in _answer(found) for each in painted(text, view.width, "strong", color=view.color)),
+        *(row for text in _answer(found) for row in painted(text, view.width, "strong", color=view.color)),
         "",
         f"{FIELD_INDENT}{line}",
-        *(FIELD_INDENT + each for each in table),
-        *(["", *(each for note in notes for each in wrap(note, view.width, FIELD_INDENT))] if notes else []),
+        *(FIELD_INDENT + row for row in table),
+        *(["", *(row for note in notes for row in wrap(note, view.width, FIELD_INDENT))] if notes else []),
     ]
 
 
@@ -261,16 +261,16 @@ def _answer(found: History) -> list[str]:
         newest_words = f"{found.what} on {short_name(found.lane)}: {number(newest.items_per_s.median)}/s"
     else:
         newest_words = f"{found.what} takes {step(newest.step_ms.median)} {spread(newest.step_ms)} per iteration"
-    said = [f"{newest_words} in {records}."]
+    sentences = [f"{newest_words} in {records}."]
     changed = [point for point in found.points if is_changed(point)]
     if not changed:
-        return [*said, "No change beyond noise."] if count > 1 else said
+        return [*sentences, "No change beyond noise."] if count > 1 else sentences
     last = changed[-1]
     assert last.change is not None
     since = f", with {joined(last.marks)}" if last.marks else ""
     more = f"; {len(changed)} changes in all" if len(changed) > 1 else ""
     return [
-        *said,
+        *sentences,
         f"Last change beyond noise: {faster_or_slower(last.change.ratio)} on {_day(last)} ({last.id}){since}{more}.",
     ]
 
@@ -283,14 +283,16 @@ def is_changed(point: HistoryPoint) -> bool:
 def _history_columns(found: History) -> list[Column[HistoryPoint]]:
     has_labels = any(point.label is not None for point in found.points)
     has_marks = any(point.marks for point in found.points)
-    labels: list[Column[HistoryPoint]] = [Column("label", lambda each: f"@{each.label}" if each.label else "", least=8)]
+    labels: list[Column[HistoryPoint]] = [
+        Column("label", lambda point: f"@{point.label}" if point.label else "", least=8)
+    ]
     is_watched = any(point.step_ms is not None for point in found.points)
     iterations: list[Column[HistoryPoint]] = [Column("iteration", _iteration, right=True)]
-    findings: list[Column[HistoryPoint]] = [Column("first finding", lambda each: each.finding or "none", least=24)]
-    marks: list[Column[HistoryPoint]] = [Column("what changed", lambda each: ", ".join(each.marks), least=12)]
+    findings: list[Column[HistoryPoint]] = [Column("first finding", lambda point: point.finding or "none", least=24)]
+    marks: list[Column[HistoryPoint]] = [Column("what changed", lambda point: ", ".join(point.marks), least=12)]
     return [
-        Column("started", lambda each: each.started[:16].replace("T", " ")),
-        Column("record", lambda each: each.id),
+        Column("started", lambda point: point.started[:16].replace("T", " ")),
+        Column("record", lambda point: point.id),
         *(labels if has_labels else []),
         *(iterations if is_watched else [Column("items/s", _rate, right=True)]),
         Column("against the last", _change, least=12),
@@ -344,4 +346,4 @@ def line_of(values: Sequence[float], *, blocks: bool) -> str:
     low, high = min(logs), max(logs)
     if high - low < FLAT:
         return sparkline([FLAT_HEIGHT] * len(logs), blocks=blocks)
-    return sparkline([(each - low) / (high - low) for each in logs], blocks=blocks)
+    return sparkline([(height - low) / (high - low) for height in logs], blocks=blocks)

@@ -69,10 +69,10 @@ def say(found: HardwareForecast) -> str:
     priced = [forecast for forecast in faster if not isinstance(forecast.cost, Missing)]
     best = min(priced, key=_cost) if priced else faster[0]
     cost = "" if isinstance(best.cost, Missing) else f"; {_whole(found)} would cost about {usd(best.cost)}"
-    each = "a lap" if found.per == PER_LAP else f"for {found.per}"
+    per = "a lap" if found.per == PER_LAP else f"for {found.per}"
     times = f"{rough(best.factor.low)} to {rough(best.factor.high)} times"
-    told = f"{_short(best)} would take {_ends(best.lap_s, lap, ' to ')} {each}, {times} as fast as"
-    return f"{told} {short_name(found.lane)} here{cost}.{_loaders(found, faster)}"
+    sentence = f"{_short(best)} would take {_ends(best.lap_s, lap, ' to ')} {per}, {times} as fast as"
+    return f"{sentence} {short_name(found.lane)} here{cost}.{_loaders(found, faster)}"
 
 
 def _whole(found: HardwareForecast) -> str:
@@ -105,32 +105,30 @@ def _loading(row: DeviceForecast) -> str:
 def _columns(found: HardwareForecast, view: View) -> list[Column[DeviceForecast]]:
     whole: list[Column[DeviceForecast]] = []
     if found.laps > 1:
-        whole = [Column(f"{found.laps} laps", lambda each: _in_one_unit(each.whole_s), right=True)]
+        whole = [Column(f"{found.laps} laps", lambda row: _in_one_unit(row.whole_s), right=True)]
     columns: list[Column[DeviceForecast]] = [
-        Column("", lambda each: Cell(_short(each), "bad" if each.fits == HAS_NO_ROOM else ""), least=14),
-        Column("step", lambda each: _ends(each.step_ms, step), right=True),
-        Column(found.per, lambda each: _ends(each.lap_s, lap), right=True, least=14),
+        Column("", lambda row: Cell(_short(row), "bad" if row.fits == HAS_NO_ROOM else ""), least=14),
+        Column("step", lambda row: _ends(row.step_ms, step), right=True),
+        Column(found.per, lambda row: _ends(row.lap_s, lap), right=True, least=14),
         *whole,
-        Column("as fast", lambda each: span(each.factor), right=True),
-        Column("binds", lambda each: "no room" if each.fits == HAS_NO_ROOM else BINDS[each.binds]),
+        Column("as fast", lambda row: span(row.factor), right=True),
+        Column("binds", lambda row: "no room" if row.fits == HAS_NO_ROOM else BINDS[row.binds]),
     ]
     if not isinstance(found.loader_items_per_s, Missing):
         columns.append(Column("loader", _loading, right=True))
     if any(not isinstance(row.cost, Missing) for row in found.rows):
-        columns.append(
-            Column("cost", lambda each: "-" if isinstance(each.cost, Missing) else usd(each.cost), right=True)
-        )
+        columns.append(Column("cost", lambda row: "-" if isinstance(row.cost, Missing) else usd(row.cost), right=True))
     if view.details:
         columns += [
-            Column("computes", lambda each: percent(each.busy_share), right=True),
+            Column("computes", lambda row: percent(row.busy_share), right=True),
             Column(
                 "memory",
-                lambda each: "-" if each.memory_bytes is None else _ends(each.memory_bytes, size),
+                lambda row: "-" if row.memory_bytes is None else _ends(row.memory_bytes, size),
                 right=True,
             ),
             Column(
                 "at most",
-                lambda each: "-" if isinstance(each.energy_wh, Missing) else f"{number(each.energy_wh)} Wh",
+                lambda row: "-" if isinstance(row.energy_wh, Missing) else f"{number(row.energy_wh)} Wh",
                 right=True,
             ),
         ]
@@ -173,9 +171,9 @@ def _notes(found: HardwareForecast, view: View) -> list[str]:
         memory_note = []
     else:
         least, most = min(ends, key=lambda end: end.low), max(ends, key=lambda end: end.high)
-        told = f"A step takes {_ends(Range(least.middle, least.low, most.high), size)} of a card"
+        sentence = f"A step takes {_ends(Range(least.middle, least.low, most.high), size)} of a card"
         named = ((fits, joined([_short(row) for row in needed if row.fits == fits])) for fits in DOUBTS)
-        memory_note = [f"{told}{''.join(f'; it {fits} {names}' for fits, names in named if names)}."]
+        memory_note = [f"{sentence}{''.join(f'; it {fits} {names}' for fits, names in named if names)}."]
     notes = [f"Measured here: {here}. {whole[0].upper()}{whole[1:]}.", *memory_note, RANGES_SENTENCE]
     if not view.details:
         if len(refused) > REASONS_SHOWN:
@@ -193,8 +191,8 @@ def _notes(found: HardwareForecast, view: View) -> list[str]:
 
 def _parts(held: HeldMemory) -> str:
     """Return the parts of what a step holds, the largest ones first."""
-    parts = sorted(((getattr(held, f"{name}_bytes"), said) for name, said in HELD.items()), reverse=True)
-    return ", ".join(f"{said} {size(count)}" for count, said in parts if count)
+    parts = sorted(((getattr(held, f"{name}_bytes"), word) for name, word in HELD.items()), reverse=True)
+    return ", ".join(f"{word} {size(count)}" for count, word in parts if count)
 
 
 def _mean_off(rows: Sequence[CheckedForecast]) -> str:
@@ -209,23 +207,23 @@ def _source(row: CheckedForecast) -> str:
 def render_checked(found: Sequence[CheckedForecast], view: View) -> str:
     """Return predictions next to what was measured, and how far off they are."""
     columns: list[Column[CheckedForecast]] = [
-        Column("training", lambda each: each.what),
-        Column("device", lambda each: each.device, least=12),
-        Column("measured", lambda each: step(each.measured_ms), right=True),
-        Column("predicted", lambda each: _ends(each.predicted_ms, step), right=True),
-        Column("off", lambda each: Cell(f"{100 * each.off:+.0f} %", "" if each.is_within else "bad"), right=True),
-        Column("", lambda each: "" if each.is_within else "not explained by the hardware", least=10),
+        Column("training", lambda row: row.what),
+        Column("device", lambda row: row.device, least=12),
+        Column("measured", lambda row: step(row.measured_ms), right=True),
+        Column("predicted", lambda row: _ends(row.predicted_ms, step), right=True),
+        Column("off", lambda row: Cell(f"{100 * row.off:+.0f} %", "" if row.is_within else "bad"), right=True),
+        Column("", lambda row: "" if row.is_within else "not explained by the hardware", least=10),
         Column("source", _source),
     ]
     if not found:
         return "Nothing to check: no record and no published result is of a known device.\n"
     within = [forecast for forecast in found if forecast.is_within]
-    said = f"{len(found)} steps, off by {_mean_off(found)} on average; {len(within)} within their 80 % range"
-    said += f", off by {_mean_off(within)}." if 0 < len(within) < len(found) else "."
+    summary = f"{len(found)} steps, off by {_mean_off(found)} on average; {len(within)} within their 80 % range"
+    summary += f", off by {_mean_off(within)}." if 0 < len(within) < len(found) else "."
     table = table_or_sentences(columns, found, view.inner.width, color=view.color)
     return (
         "\n".join(
-            [*painted(said, view.width, "strong", color=view.color), "", *(FIELD_INDENT + line for line in table)]
+            [*painted(summary, view.width, "strong", color=view.color), "", *(FIELD_INDENT + line for line in table)]
         )
         + "\n"
     )
@@ -251,8 +249,8 @@ def card_sentence(record: Record) -> list[str]:
     which = "each" if len(bound) == len(cards.rows) else joined(bound)
     loader = f"; the loader would bind {which}" if bound else ""
     unknown = "" if cards.loader_is_known else ", if the loader keeps up"
-    told = joined([f"{first} as fast as {lane}", *others])
-    return [f"Cards, as predicted: {told}{unknown}{loader} (laptime forecast {record.id})."]
+    words = joined([f"{first} as fast as {lane}", *others])
+    return [f"Cards, as predicted: {words}{unknown}{loader} (laptime forecast {record.id})."]
 
 
 def span(found: Range) -> str:

@@ -82,11 +82,11 @@ def _of_lane(lane: LaneResult, profile: Profile, width: int, top: int, *, color:
 def _table(lane: LaneResult, profile: Profile, shown: Sequence[Operator], width: int, *, color: bool) -> list[str]:
     """Return the table of operators. Names are shortened in the middle so that it fits."""
     figures: list[Column[Operator]] = [
-        *([Column("where", lambda each: each.where)] if lane.device.kind != "cpu" else []),
-        Column("own time", lambda each: step(each.own_ms), right=True),
-        Column("share", lambda each: percent(each.own_ms / profile.profiled_ms), right=True),
-        Column("calls", lambda each: _count(each.calls), right=True),
-        Column("memory", lambda each: _bytes(each.memory_bytes), right=True),
+        *([Column("where", lambda operator: operator.where)] if lane.device.kind != "cpu" else []),
+        Column("own time", lambda operator: step(operator.own_ms), right=True),
+        Column("share", lambda operator: percent(operator.own_ms / profile.profiled_ms), right=True),
+        Column("calls", lambda operator: _count(operator.calls), right=True),
+        Column("memory", lambda operator: _bytes(operator.memory_bytes), right=True),
     ]
     taken = sum(
         COLUMN_GAP
@@ -94,7 +94,7 @@ def _table(lane: LaneResult, profile: Profile, shown: Sequence[Operator], width:
         for column in figures
     )
     least = max(width - taken, LEAST_NAME)
-    names: Column[Operator] = Column("operator", lambda each: cut_middle(kernel_name(clean(each.name)), least))
+    names: Column[Operator] = Column("operator", lambda operator: cut_middle(kernel_name(clean(operator.name)), least))
     return table_or_sentences([names, *figures], shown, width, color=color)
 
 
@@ -125,10 +125,12 @@ def _memory(profile: Profile, width: int) -> list[str]:
         if not isinstance(operator.memory_bytes, Missing)
     ]
     largest = max((taken for _, taken in known), default=0.0)
-    takers = [(taken, each) for each, taken in known if taken > 0 and taken >= WORTH_A_ROW * largest]
+    takers = [(taken, operator) for operator, taken in known if taken > 0 and taken >= WORTH_A_ROW * largest]
     most = sorted(takers, key=lambda pair: -pair[0])[:TOP_OF_MEMORY]
     if most:
-        return flow((f"{cut_middle(each.name, 40)} {size(taken)}" for taken, each in most), width, "most memory: ")
+        return flow(
+            (f"{cut_middle(operator.name, 40)} {size(taken)}" for taken, operator in most), width, "most memory: "
+        )
     reasons = {
         operator.memory_bytes.missing for operator in profile.operators if isinstance(operator.memory_bytes, Missing)
     }
@@ -192,8 +194,8 @@ def page_parts(record: Record, view: View) -> PageParts:
     ]
     done, lanes = sum(lane.profile is not None for lane in record.lanes), len(record.lanes)
     count = str(done) if done == lanes else f"{done} of {lanes}"
-    said = f"{count} lane{'s' * (lanes != 1)} profiled, {duration(record.elapsed_s)}."
-    closing = said if record.status == "finished" else f"{footnotes.status_words(record)}: {said}"
+    sentence = f"{count} lane{'s' * (lanes != 1)} profiled, {duration(record.elapsed_s)}."
+    closing = sentence if record.status == "finished" else f"{footnotes.status_words(record)}: {sentence}"
     return PageParts(
         answer=[Said(f"{place_words(record)}: {_answer(record)}")],
         figures=profile_figures(record, view.inner),
@@ -230,17 +232,17 @@ def glance_of(record: Record) -> Glance | None:
 
 def _answer(record: Record) -> str:
     """Return the operator that takes most of a step, for each lane with a profile."""
-    told = [(lane, lane.profile, lane.profile.operators[0]) for lane in record.lanes
+    slowest = [(lane, lane.profile, lane.profile.operators[0]) for lane in record.lanes
             if lane.profile is not None and lane.profile.operators]  # fmt: skip
-    if not told:
+    if not slowest:
         return "no lane has a profile."
-    said = [
+    words = [
         f"{cut_middle(kernel_name(clean(most.name)), LONGEST_OPERATOR)} takes"
         f" {percent(over(most.own_ms, profile.profiled_ms))}"
         f" of a step on {short_name(lane.name)} ({step(profile.plain_ms)})"
-        for lane, profile, most in told
+        for lane, profile, most in slowest
     ]
-    return f"{joined(said)}."
+    return f"{joined(words)}."
 
 
 def profile_figures(record: Record, view: View, lanes: int = LANES_SHOWN) -> list[str]:
@@ -261,11 +263,13 @@ LIMIT_HEAD, LIMIT_INDENT = "limit: ", "  "
 def limit_lines(record: Record, width: int) -> list[str]:
     """Return how near each lane comes to its limit, with a hint if a profiled lane's device was not measured."""
     reasons = [lane.absent.get("roofline") for lane in record.lanes]
-    told = [line for line in map(_lane_words, record.lanes) if line]
+    limits = [line for line in map(_lane_words, record.lanes) if line]
     if NOT_MEASURED in reasons:
-        told.append(NOT_MEASURED.missing)
-    heads = [LIMIT_HEAD, *[LIMIT_INDENT] * len(told)]
-    return [line for head, words in zip(heads, told, strict=False) for line in wrap(head + words, width, LIMIT_INDENT)]
+        limits.append(NOT_MEASURED.missing)
+    heads = [LIMIT_HEAD, *[LIMIT_INDENT] * len(limits)]
+    return [
+        line for head, words in zip(heads, limits, strict=False) for line in wrap(head + words, width, LIMIT_INDENT)
+    ]
 
 
 def _lane_words(lane: LaneResult) -> str:

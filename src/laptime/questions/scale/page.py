@@ -103,11 +103,11 @@ def _columns(curve: ScaleCurve, record: Record, view: View) -> list[Column[Scale
         return bar(length, most, SPEEDUP_BAR, blocks=view.blocks)
 
     return [
-        Column("", lambda each: _count_words(each, curve, record)),
+        Column("", lambda point: _count_words(point, curve, record)),
         Column("", bars, is_drawn=True),
         Column("speed-up", _speedup_cell, least=19),
-        Column("of N", lambda each: "" if each is curve.all_cores else _efficiency(each), right=True),
-        Column("step", lambda each: "-" if each.step_ms is None else step(each.step_ms), right=True),
+        Column("of N", lambda point: "" if point is curve.all_cores else _efficiency(point), right=True),
+        Column("step", lambda point: "-" if point.step_ms is None else step(point.step_ms), right=True),
         Column(f"{record.workload.items}/s", _rate, right=True),
     ]
 
@@ -140,7 +140,7 @@ def _rate(point: ScalePoint) -> str:
 def _lost_lines(lost: LostTime, record: Record, view: View) -> list[str]:
     """Return where the time of a step goes, on the largest count."""
     shown = [part for part in lost.parts if part.share.value >= SHOWN_LEAST]
-    parts = ", ".join(f"{name_loss(each.of)} {percent(each.share.value)}{_doubt(each)}" for each in shown)
+    parts = ", ".join(f"{name_loss(part.of)} {percent(part.share.value)}{_doubt(part)}" for part in shown)
     return wrap(f"A step on {count_words(lost.devices, kind_of(record))}: {parts}.", view.width)
 
 
@@ -166,11 +166,11 @@ def _beyond_words(curve: ScaleCurve, record: Record) -> str:
     shown = [projection for projection in curve.beyond if projection.devices // most in SHOWN_BEYOND]
     if not shown:
         return ""
-    told = ", ".join(f"{each.devices:,}: {gain_words(each.speedup)}" for each in shown)
+    gains = ", ".join(f"{projection.devices:,}: {gain_words(projection.speedup)}" for projection in shown)
     held, check = curve.held_out, ""
     if held is not None:
         check = f" It predicts the measured {held.devices} within {percent(abs(held.error))}."
-    return f"Predicted for more {count_words(2, kind_of(record)).split()[1]} on such links: {told}.{check}"
+    return f"Predicted for more {count_words(2, kind_of(record)).split()[1]} on such links: {gains}.{check}"
 
 
 def _details(record: Record, scaling: Scaling, view: View) -> list[list[str]]:
@@ -183,9 +183,9 @@ def _details(record: Record, scaling: Scaling, view: View) -> list[list[str]]:
             lost_table = wrap(f"Where the time of a step goes is not known: {curve.why_not('lost')}.", width, "  ")
         else:
             columns: list[Column[LostPart]] = [
-                Column("a step on all of them", lambda each: name_loss(each.of), least=18),
-                Column("share", lambda each: percent(each.share.value), right=True),
-                Column("between", lambda each: _between(each.share.low, each.share.high)),
+                Column("a step on all of them", lambda part: name_loss(part.of), least=18),
+                Column("share", lambda part: percent(part.share.value), right=True),
+                Column("between", lambda part: _between(part.share.low, part.share.high)),
             ]
             lost_table = table_or_sentences(columns, curve.lost.parts, width, color=color)
         sections += [
@@ -216,35 +216,37 @@ def _between(low: float | Missing, high: float | Missing) -> str:
 
 def exchange_words(curve: ScaleCurve) -> list[str]:
     """Return the exchange by the profiler next to that by experiment, and whether the two differ."""
-    seen = curve.profiled
-    if seen is None:
+    profiled = curve.profiled
+    if profiled is None:
         return [f"What the profiler sees of the exchange is not known: {curve.why_not('profiled')}."]
-    told = f"By the profiler, {_share_words(seen.exposed)} of a step is an exchange that nothing hides"
-    told += f", and an exchange is in progress for {percent(seen.in_progress.value)} of a step."
+    sentence = f"By the profiler, {_share_words(profiled.exposed)} of a step is an exchange that nothing hides"
+    sentence += f", and an exchange is in progress for {percent(profiled.in_progress.value)} of a step."
     shares = {} if curve.lost is None else {part.of: part.share for part in curve.lost.parts}
     if "exchange" not in shares:
-        return [f"{told} There is no figure by experiment."]
+        return [f"{sentence} There is no figure by experiment."]
     found, waits = shares["exchange"], sum(shares[wait].value for wait in WAITS if wait in shares)
-    told += f" By experiment, {_share_words(found)} is exchange."
+    sentence += f" By experiment, {_share_words(found)} is exchange."
     if waits >= SHOWN_LEAST:
-        told += f" The profiler may count waiting for slower processes, {percent(waits)} by experiment, as exchange."
-    apart = _apart(seen.exposed, found, max(0.0, waits))
+        sentence += (
+            f" The profiler may count waiting for slower processes, {percent(waits)} by experiment, as exchange."
+        )
+    apart = _apart(profiled.exposed, found, max(0.0, waits))
     if apart < DIFFERS_LEAST:
-        return [told]
-    more = "more" if seen.exposed.value > found.value else "less"
-    return [told, f"The profiler shows {apart * 100:.0f} points {more}. The answer is that of the experiment."]
+        return [sentence]
+    more = "more" if profiled.exposed.value > found.value else "less"
+    return [sentence, f"The profiler shows {apart * 100:.0f} points {more}. The answer is that of the experiment."]
 
 
-def _apart(seen: Bounded, found: Bounded, waits: float) -> float:
+def _apart(profiled: Bounded, found: Bounded, waits: float) -> float:
     """Return by how much the profiler's share surely differs from the experiment's, with any part of the waiting in it.
 
     It is 0 where the intervals meet.
     """
-    if seen.ends is not None and found.ends is not None:
-        (low, high), (least, most) = seen.ends, found.ends
+    if profiled.ends is not None and found.ends is not None:
+        (low, high), (least, most) = profiled.ends, found.ends
         if low <= most + waits and least <= high:
             return 0.0
-    return max(found.value - seen.value, seen.value - found.value - waits, 0.0)
+    return max(found.value - profiled.value, profiled.value - found.value - waits, 0.0)
 
 
 def _share_words(share: Bounded) -> str:
@@ -269,9 +271,13 @@ def _beyond_table(curve: ScaleCurve, width: int, *, color: bool) -> list[str]:
     if not curve.beyond:
         return wrap(f"Nothing is predicted for more devices: {curve.why_not('beyond')}.", width, "  ")
     columns: list[Column[Projection]] = [
-        Column("devices", lambda each: f"{each.devices:,}", right=True),
-        Column("predicted speed-up", lambda each: gain_words(each.speedup)),
-        Column("limited most by", lambda each: "nothing" if each.binds is None else name_loss(each.binds), least=12),
+        Column("devices", lambda projection: f"{projection.devices:,}", right=True),
+        Column("predicted speed-up", lambda projection: gain_words(projection.speedup)),
+        Column(
+            "limited most by",
+            lambda projection: "nothing" if projection.binds is None else name_loss(projection.binds),
+            least=12,
+        ),
     ]
     return table_or_sentences(columns, curve.beyond, width, color=color)
 
@@ -288,12 +294,12 @@ def _held_out_words(curve: ScaleCurve) -> str:
 
 def _rank_table(ranks: Sequence[RankRow], width: int, *, color: bool) -> list[str]:
     columns: list[Column[RankRow]] = [
-        Column("rank", lambda each: str(each.rank), right=True),
-        Column("device", lambda each: each.device),
-        Column("host", lambda each: each.host, least=8),
-        Column("first step", lambda each: step(each.first_step_ms), right=True),
-        Column("memory", lambda each: _memory(each.memory_bytes), right=True),
-        Column("of the device", lambda each: _memory(each.device_memory_bytes), right=True),
+        Column("rank", lambda row: str(row.rank), right=True),
+        Column("device", lambda row: row.device),
+        Column("host", lambda row: row.host, least=8),
+        Column("first step", lambda row: step(row.first_step_ms), right=True),
+        Column("memory", lambda row: _memory(row.memory_bytes), right=True),
+        Column("of the device", lambda row: _memory(row.device_memory_bytes), right=True),
     ]
     return table_or_sentences(columns, ranks, width, color=color) if ranks else []
 
@@ -352,8 +358,8 @@ def _lost(scaling: Scaling) -> list[Figure]:
 def _lost_bar(name: str, share: Bounded) -> Bar:
     ends = share.ends
     low, high = (None, None) if ends is None else (max(100 * end, 0.0) for end in ends)
-    told = "" if ends is None else f" ({percent(ends[0])} to {percent(ends[1])})"
-    return Bar(name, max(100 * share.value, 0.0), low, high, percent(share.value) + told)
+    words = "" if ends is None else f" ({percent(ends[0])} to {percent(ends[1])})"
+    return Bar(name, max(100 * share.value, 0.0), low, high, percent(share.value) + words)
 
 
 def glance_of(record: Record, scaling: Scaling) -> Glance | None:
@@ -361,10 +367,10 @@ def glance_of(record: Record, scaling: Scaling) -> Glance | None:
     known = [(one, one.speedup) for one in scaling.curves[0].points if one.speedup is not None and one.devices > 1]
     if not known:
         return None
-    most, speedup = max(known, key=lambda each: each[0].devices)
+    most, speedup = max(known, key=lambda pair: pair[0].devices)
     ends = speedup.ends
-    told = "" if ends is None else f"{factor(ends[0], speedup.value)}-{factor(ends[1], speedup.value)} at 95 %"
+    words = "" if ends is None else f"{factor(ends[0], speedup.value)}-{factor(ends[1], speedup.value)} at 95 %"
     facts = [GlanceFact(f"{most.devices} devices", f"efficiency {percent(most.efficiency or 0.0)}")]
     facts += [GlanceFact(footnotes.runs_words(record), duration(record.elapsed_s))]
     says = scaling.says[:1].upper() + scaling.says[1:]
-    return Glance(f"{factor(speedup.value)}x", told, says, tuple(facts))
+    return Glance(f"{factor(speedup.value)}x", words, says, tuple(facts))

@@ -128,26 +128,28 @@ def _notes(curve: SweepCurve, sweep: Sweep) -> list[str]:
     """Return the knee, what an empty step takes, and the largest batch that fits."""
     axis, name = sweep.axes[0].name, short_name(curve.of)
     along = "" if curve.along is None else f" with {sweep.axes[-1].name} {curve.along}"
-    told = []
+    notes = []
     if curve.knee is not None:
-        told.append(f"{name}{along} has 90 % of its highest rate from {axis} {curve.knee} on.")
+        notes.append(f"{name}{along} has 90 % of its highest rate from {axis} {curve.knee} on.")
     if curve.empty_ms is not None and (empty := _empty(curve.empty_ms)):
-        told.append(f"A step of {name}{along} with nothing in it would take {empty}.")
+        notes.append(f"A step of {name}{along} with nothing in it would take {empty}.")
     if curve.largest is not None:
-        told.append(f"The largest batch of {name}{along} that fits into memory is {curve.largest} (within 5 %).")
-    return [*told, *_left_out(curve, sweep, f"{name}{along}")]
+        notes.append(f"The largest batch of {name}{along} that fits into memory is {curve.largest} (within 5 %).")
+    return [*notes, *_left_out(curve, sweep, f"{name}{along}")]
 
 
 def _left_out(curve: SweepCurve, sweep: Sweep, name: str) -> list[str]:
     """Return what of a lane was not run because it surely does not fit, and by which estimate."""
     mine = [cell for cell in sweep.cells if cell.of == curve.of and cell.at[1:] == _rest(curve)]
-    large, long = [each for each in mine if each.too_large], [each for each in mine if each.too_long]
-    told = []
+    large, long = [cell for cell in mine if cell.too_large], [cell for cell in mine if cell.too_long]
+    notes = []
     for cells in filter(None, (long, large)):
         from_on = " and above" if len(cells) > 1 else ""
-        told.append(f"{name} was left out at {sweep.axes[0].name} {cells[0].at[0]}{from_on}: {cells[0].reason}.")
+        notes.append(f"{name} was left out at {sweep.axes[0].name} {cells[0].at[0]}{from_on}: {cells[0].reason}.")
     why_not_found = curve.absent.get("largest")
-    return [" ".join([*told, f"For {name}, {why_not_found.missing}."])] if large and why_not_found is not None else told
+    return (
+        [" ".join([*notes, f"For {name}, {why_not_found.missing}."])] if large and why_not_found is not None else notes
+    )
 
 
 def _rest(curve: SweepCurve) -> tuple[str, ...]:
@@ -170,8 +172,8 @@ def _details(record: Record, sweep: Sweep, view: View) -> list[list[str]]:
     """Return every cell, and why some have no result."""
     width, color = view.width, view.color
     columns: list[Column[SweepCell]] = [
-        Column("lane", lambda each: short_name(each.of), least=12),
-        Column(", ".join(axis.name for axis in sweep.axes), lambda each: ", ".join(each.at), right=True),
+        Column("lane", lambda cell: short_name(cell.of), least=12),
+        Column(", ".join(axis.name for axis in sweep.axes), lambda cell: ", ".join(cell.at), right=True),
         Column("step", _step, right=True),
         Column(f"{record.workload.items}/s", _rate, right=True),
         Column("memory", _memory, right=True),
@@ -179,7 +181,7 @@ def _details(record: Record, sweep: Sweep, view: View) -> list[list[str]]:
     if any(axis.name == WIDTH_AXIS for axis in sweep.axes):
         columns.insert(2, Column("parameters", _parameters, right=True))
     if any(isinstance(cell.estimated_memory_bytes, int) for cell in sweep.cells):
-        columns.append(Column("estimated before", lambda each: _size(each.estimated_memory_bytes), right=True))
+        columns.append(Column("estimated before", lambda cell: _size(cell.estimated_memory_bytes), right=True))
     reasons = dict.fromkeys(
         f"{short_name(cell.of)}, {', '.join(cell.at)}: {cell.reason}" for cell in sweep.cells if cell.reason
     )
@@ -275,7 +277,7 @@ def _factor_figures(sweep: Sweep) -> list[Figure]:
             )
             for crossover in crossed
         )
-        said = [
+        sentences = [
             f"{short_name(crossover.lane)} {'may overtake' if is_of_one_round(crossover.at) else 'overtakes'} "
             f"{short_name(crossover.against)} at {axis} {bounded_words(crossover.at)}"
             + (f" with {sweep.axes[-1].name} {crossover.along}." if crossover.along is not None else ".")
@@ -283,7 +285,7 @@ def _factor_figures(sweep: Sweep) -> list[Figure]:
         ]
         has_ends = any(ends for curve in curves for ends in curve.ends)
         band = "The band is the 95 % interval." if has_ends else ONE_HEAT_EACH
-        says = " ".join([*said, f"Above the line at 1, {short_name(lane)} is faster.", band])
+        says = " ".join([*sentences, f"Above the line at 1, {short_name(lane)} is faster.", band])
         up = Axis("times as fast", is_log=True)
         title = f"How many times as fast is {short_name(lane)} as {short_name(against)}?"
         found += [Figure(title, Plane(_across(sweep), up, tuple(curves), bands, at=1.0), says)] if curves else []

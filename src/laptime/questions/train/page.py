@@ -98,11 +98,11 @@ def _answer(record: Record) -> str:
     count = full.protocol.laps
     laps = f"{count:,} lap{'s' * (count != 1)}"
     fair = [(lap_factor, lap_factor.later_laps) for lap_factor in full.factors if lap_factor.same_work is not False]
-    known = [(each, ratio) for each, ratio in fair if isinstance(ratio, float)]
+    known = [(lap_factor, ratio) for lap_factor, ratio in fair if isinstance(ratio, float)]
     if not known:
         whole = all(total(lane, record).style == "" for lane in trained)
-        told = joined([f"{total(lane, record).text} on {short_name(lane.name)}" for lane in trained])
-        return f"{laps} took {told}." if whole else f"not finished; trained are {told}."
+        times = joined([f"{total(lane, record).text} on {short_name(lane.name)}" for lane in trained])
+        return f"{laps} took {times}." if whole else f"not finished; trained are {times}."
     fastest, ratio = max(known, key=lambda pair: pair[1])
     names = (fastest.lane, fastest.reference) if ratio >= 1 else (fastest.reference, fastest.lane)
     faster, slower = spoken_name(names[0], names[1]), spoken_name(names[1], names[0])
@@ -127,14 +127,14 @@ def glance_of(record: Record) -> Glance | None:
         facts.append(GlanceFact(short_name(lane.name), f"{total(lane, record).text}{learned}"))
     facts.append(GlanceFact("Same work", proof_at_a_glance(record)))
     fair = [(lap_factor, lap_factor.later_laps) for lap_factor in full.factors if lap_factor.same_work is not False]
-    known = [(each, ratio) for each, ratio in fair if isinstance(ratio, float)]
-    said = _answer(record)
+    known = [(lap_factor, ratio) for lap_factor, ratio in fair if isinstance(ratio, float)]
+    sentence = _answer(record)
     if not known:
         place = f"on {short_name(trained[0].name)}"
-        return Glance(total(trained[0], record).text, place, said[:1].upper() + said[1:], tuple(facts))
+        return Glance(total(trained[0], record).text, place, sentence[:1].upper() + sentence[1:], tuple(facts))
     found, ratio = max(known, key=lambda pair: pair[1])
     ends = _between(found, ratio).strip(" ()") + " at 95 %" * (found.ends is not None)
-    return Glance(f"{factor(max(ratio, over(1, ratio)))}x", ends, said, tuple(facts))
+    return Glance(f"{factor(max(ratio, over(1, ratio)))}x", ends, sentence, tuple(facts))
 
 
 def _between(found: LapFactor, ratio: float) -> str:
@@ -168,14 +168,14 @@ def _ended_runs(record: Record) -> list[str]:
     """Return why trainings ended early, a sentence each."""
     full = training_of(record)
     ended = [(run, run.process.dnf) for run in full.runs if run.process.dnf is not None]
-    said = [
+    sentences = [
         f"{training_name(run, full)} did not finish, in {dnf.phase}: {dnf.reason}"
         for run, dnf in ended
         if dnf is not None
     ]
-    told = {run.process.lane for run, _ in ended}
-    others = [lane for lane in record.lanes if lane.status == "dnf" and lane.name not in told]
-    return [*said, *(f"{short_name(lane.name)} did not finish: {lane.reason}" for lane in others)]
+    lanes = {run.process.lane for run, _ in ended}
+    others = [lane for lane in record.lanes if lane.status == "dnf" and lane.name not in lanes]
+    return [*sentences, *(f"{short_name(lane.name)} did not finish: {lane.reason}" for lane in others)]
 
 
 def _is_whole(record: Record) -> bool:
@@ -197,8 +197,8 @@ def live_lines(moment: Moment, view: View) -> list[str]:
     )
     passed_s = moment.step * (moment.step_ms or 0.0) / 1e3
     left_s = None if moment.left_s is None else max(moment.left_s, 1.0)  # of the lap: no budget ends with it
-    said = Progress(moment_words(moment), passed_s, left_s, is_most=False, notes=tuple(filter(None, figures)))
-    return live_page("", said, (), view)
+    progress = Progress(moment_words(moment), passed_s, left_s, is_most=False, notes=tuple(filter(None, figures)))
+    return live_page("", progress, (), view)
 
 
 def moment_words(moment: Moment) -> str:
@@ -224,24 +224,24 @@ def _laps(run: FullRun, full: TrainingAnswer, width: int, *, color: bool) -> lis
     several = any(not isinstance(lap.score.whole, Missing) for lap in run.laps)
     validated = any(lap.validation is not None for lap in run.laps)
     columns: list[Column[LapResult]] = [
-        Column("lap", lambda each: str(each.number), right=True),
-        Column("time", lambda each: training_lap(each.train_s), right=True),
-        Column("step", lambda each: step(each.train_s * 1e3 / each.steps), right=True),
-        Column("loss", lambda each: four_places(each.score.loss), right=True),
-        Column("accuracy", lambda each: four_places(each.score.accuracy), right=True),
+        Column("lap", lambda lap: str(lap.number), right=True),
+        Column("time", lambda lap: training_lap(lap.train_s), right=True),
+        Column("step", lambda lap: step(lap.train_s * 1e3 / lap.steps), right=True),
+        Column("loss", lambda lap: four_places(lap.score.loss), right=True),
+        Column("accuracy", lambda lap: four_places(lap.score.accuracy), right=True),
     ]
-    columns += [Column("whole", lambda each: four_places(each.score.whole), right=True)] if several else []
+    columns += [Column("whole", lambda lap: four_places(lap.score.whole), right=True)] if several else []
     if validated:
-        columns.append(Column("val. loss", lambda each: four_places(_seen_in(each, "loss")), right=True))
-        columns.append(Column("val. accuracy", lambda each: four_places(_seen_in(each, "accuracy")), right=True))
-        columns += [Column("whole", lambda each: four_places(_seen_in(each, "whole")), right=True)] if several else []
+        columns.append(Column("val. loss", lambda lap: four_places(_seen_in(lap, "loss")), right=True))
+        columns.append(Column("val. accuracy", lambda lap: four_places(_seen_in(lap, "accuracy")), right=True))
+        columns += [Column("whole", lambda lap: four_places(_seen_in(lap, "whole")), right=True)] if several else []
     table = lay_out_table(columns, run.laps, width, color=color)
     return [*title, *(table or wrap_all([_lap_words(lap, full.protocol.laps) for lap in run.laps], width))]
 
 
-def _seen_in(each: LapResult, figure: str) -> float | Missing | None:
+def _seen_in(lap: LapResult, figure: str) -> float | Missing | None:
     """Return a figure of a lap's validation."""
-    return getattr(each.validation.score, figure) if each.validation else None
+    return getattr(lap.validation.score, figure) if lap.validation else None
 
 
 def _totals(record: Record, width: int, *, color: bool) -> list[str]:
@@ -358,9 +358,9 @@ def _protocol(record: Record) -> str:
         return f"{laps}{steps}{seeds}; no validation and no test: a training of your own brings none in this version"
     runs = training_of(record).runs
     validations, tests = (lap.validation for run in runs for lap in run.laps), (run.test for run in runs)
-    seen = f", validation on {_counted(validations, asked.validation_items)} {items}" if asked.validation_items else ""
+    looks = f", validation on {_counted(validations, asked.validation_items)} {items}" if asked.validation_items else ""
     held = f", test on {_counted(tests, asked.evaluation_items)} {items}" if asked.evaluation_items else ""
-    return f"{laps}{steps}{seeds}{seen}{held}"
+    return f"{laps}{steps}{seeds}{looks}{held}"
 
 
 def _counted(looks: Iterable[Evaluation | None], published: int) -> str:
@@ -377,17 +377,20 @@ def _title(run: FullRun, full: TrainingAnswer) -> str:
     return ", ".join([*words, *([f"{done} of {full.protocol.laps} laps"] if done < full.protocol.laps else [])])
 
 
-def _lap_words(each: LapResult, laps: int) -> str:
-    said = [
-        f"lap {each.number} of {laps}: {training_lap(each.train_s)}",
-        f"{step(each.train_s * 1e3 / each.steps)} a step",
-        f"loss {four_places(each.score.loss)}",
-        f"accuracy {four_places(each.score.accuracy)}{_whole(each.score)}",
+def _lap_words(lap: LapResult, laps: int) -> str:
+    words = [
+        f"lap {lap.number} of {laps}: {training_lap(lap.train_s)}",
+        f"{step(lap.train_s * 1e3 / lap.steps)} a step",
+        f"loss {four_places(lap.score.loss)}",
+        f"accuracy {four_places(lap.score.accuracy)}{_whole(lap.score)}",
     ]
-    if each.validation is not None:
-        seen = each.validation.score
-        said += [f"validation loss {four_places(seen.loss)}", f"accuracy {four_places(seen.accuracy)}{_whole(seen)}"]
-    return ", ".join(said)
+    if lap.validation is not None:
+        score = lap.validation.score
+        words += [
+            f"validation loss {four_places(score.loss)}",
+            f"accuracy {four_places(score.accuracy)}{_whole(score)}",
+        ]
+    return ", ".join(words)
 
 
 def _whole(score: Score) -> str:
@@ -407,9 +410,9 @@ def _failures(record: Record, width: int) -> list[str]:
 def first_lap_words(record: Record) -> str:
     factors = [lap_factor for lap_factor in training_of(record).factors if lap_factor.same_work is not False]
     first = [(short_name(lap_factor.lane), lap_factor.first_lap) for lap_factor in factors]
-    said = [f"{name} {faster_or_slower(ratio)}" for name, ratio in first if not isinstance(ratio, Missing)]
+    words = [f"{name} {faster_or_slower(ratio)}" for name, ratio in first if not isinstance(ratio, Missing)]
     head = "The factor is of later laps; in the first, with the first step in it: "
-    return f"{head}{', '.join(said)}." if said else ""
+    return f"{head}{', '.join(words)}." if words else ""
 
 
 def reached_words(record: Record) -> str:
@@ -417,8 +420,8 @@ def reached_words(record: Record) -> str:
     if until is None:
         return ""
     where = "validation" if training_of(record).protocol.validation_items else "training"
-    said = [f"{training_name(run, training_of(record))} {_when(run.reached)}" for run in training_of(record).runs]
-    return f"Accuracy {until:g} in {where}: {'; '.join(said)}."
+    words = [f"{training_name(run, training_of(record))} {_when(run.reached)}" for run in training_of(record).runs]
+    return f"Accuracy {until:g} in {where}: {'; '.join(words)}."
 
 
 def training_name(run: FullRun, full: TrainingAnswer) -> str:
@@ -455,10 +458,10 @@ def _beside(record: Record, width: int) -> list[str]:
     parts = []
     for run in training_of(record).runs:
         kept = [lap.checkpoint_s for lap in run.laps if not isinstance(lap.checkpoint_s, Missing)]
-        said = [f"validation {about(run.validation_s)}"] if run.validation_s else []
-        said += [f"checkpoints {about(sum(kept))}"] if kept else []
-        said += [f"test {about(run.test.seconds)}"] if run.test else []
-        parts += [f"{training_name(run, training_of(record))} {', '.join(said)}"] if said else []
+        times = [f"validation {about(run.validation_s)}"] if run.validation_s else []
+        times += [f"checkpoints {about(sum(kept))}"] if kept else []
+        times += [f"test {about(run.test.seconds)}"] if run.test else []
+        parts += [f"{training_name(run, training_of(record))} {', '.join(times)}"] if times else []
     return flow(parts, width, "besides the laps: ") if parts else []
 
 
@@ -490,13 +493,13 @@ def training_details(record: Record, view: View) -> list[list[str]]:
         usage_lines(record, width, color=color),
         proof_lines(record, width),
         _failures(record, width),
-        *(wrap(each, width, "  ") for each in (first_lap_words(record), reached_words(record)) if each),
+        *(wrap(sentence, width, "  ") for sentence in (first_lap_words(record), reached_words(record)) if sentence),
         _predictions(record, width),
         *(wrap(remark, width, "  ") for remark in footnotes.remarks(record)),
         quiet(_beside(record, width), color=color),
         quiet(footnotes.starts(record, width), color=color),
         _wholes(record, width),
-        *(wrap(each, width, "  ") for each in (published_laps(record, width), f"{full.order}.") if each),
+        *(wrap(sentence, width, "  ") for sentence in (published_laps(record, width), f"{full.order}.") if sentence),
     ]
 
 
@@ -541,8 +544,8 @@ def _bar(run: FullRun, runs: Sequence[FullRun]) -> Bar:
         kept = f"{count_checkpoints(run)} lap{'s' * (count_checkpoints(run) != 1)}, then: {why}"
         return Bar(_name(run, runs), None, words=kept, kind="failed", of=lane)
     accuracy = NOT_EVALUATED if run.test is None else run.test.score.accuracy
-    told = "" if isinstance(accuracy, Missing) else f", test accuracy {100 * accuracy:.2f} %"
-    return Bar(_name(run, runs), run.whole_s, words=f"{duration(run.whole_s)}{told}", of=lane)
+    learned = "" if isinstance(accuracy, Missing) else f", test accuracy {100 * accuracy:.2f} %"
+    return Bar(_name(run, runs), run.whole_s, words=f"{duration(run.whole_s)}{learned}", of=lane)
 
 
 OVER_TIME: tuple[tuple[Literal["accuracy", "loss"], Literal["validation", "training"], str], ...] = (
@@ -579,9 +582,9 @@ def _over_time(record: Record, runs: Sequence[FullRun]) -> list[Figure]:
         found.append((bool(others), Figure(title, Plane(across, Axis(figure), (*curves, *others)), says)))
     shown = []
     for figure in ("accuracy", "loss"):
-        mine = [each for each in found if each[1].title.lower().startswith(figure)]
-        mine.sort(key=lambda each: not each[0])
-        shown += [replace(each, more=place > 0) for place, (_, each) in enumerate(mine)]
+        mine = [pair for pair in found if pair[1].title.lower().startswith(figure)]
+        mine.sort(key=lambda pair: not pair[0])
+        shown += [replace(drawn, more=place > 0) for place, (_, drawn) in enumerate(mine)]
     return shown
 
 
@@ -615,5 +618,5 @@ def _by_lap(title: str, up: str, runs: Sequence[FullRun], value: LapValue, *, fr
 
 
 def _points(run: FullRun, value: LapValue) -> tuple[tuple[float, float], ...]:
-    told = ((float(lap.number), value(lap)) for lap in run.laps)
-    return tuple((number, each) for number, each in told if not isinstance(each, Missing))
+    points = ((float(lap.number), value(lap)) for lap in run.laps)
+    return tuple((number, height) for number, height in points if not isinstance(height, Missing))
