@@ -226,7 +226,7 @@ def list_offers(record: Record) -> list[Offer]:
             gain = "" if lane.gain is None else f"measured {times(lane.gain.ratio)}"
             is_confirmed = lane.standing == "confirmed"
             found += [_offer(change, gain, is_recommended=is_confirmed) for change in lane.changes]
-    judged = [each for each in record.findings if each.rule != NOT_RELIABLE]
+    judged = [finding for finding in record.findings if finding.rule != NOT_RELIABLE]
     for place, finding in enumerate(judged):
         if finding.change is not None:
             gain = "" if finding.gain is None else f"predicted {times(finding.gain.likely)}"
@@ -243,7 +243,7 @@ def why_no_offer(record: Record) -> str | None:
     reasons = [finding.unchanged for finding in record.findings]
     if isinstance(record.answer, TuneAnswer) and record.answer.tuning is not None:
         lanes = record.answer.tuning.lanes
-        reasons += [f"{each.word}: {each.reason}" for lane in lanes for each in lane.unplaced]
+        reasons += [f"{unplaced.word}: {unplaced.reason}" for lane in lanes for unplaced in lane.unplaced]
         reasons += [f"nothing was confirmed to be faster on {lane.asked}" for lane in lanes if not lane.words]
     if isinstance(record.answer, WhyAnswer) and record.answer.why is not None:
         reasons += [remedy.unchanged for remedy in recommended_first(record.answer.why)]

@@ -36,7 +36,7 @@ OPEN_CAUSES = ("wide", "early", "busy", "late gain")  # of a verdict that furthe
 
 def check_goes_on(question: str) -> None:
     """Refuse a question that has no rounds."""
-    able = {each.name: f"laptime {each.command}" for each in QUESTIONS if each.goes_on}
+    able = {row.name: f"laptime {row.command}" for row in QUESTIONS if row.goes_on}
     if question not in able:
         says = f"--more: laptime {question} has no rounds that go on"
         raise UsageError(says, f"those that do: {', '.join(able.values())}")
@@ -90,7 +90,7 @@ def prepare_more(
     """Plan further rounds of a record, exactly as it was begun. `ask` has the words that its command had."""
     _check_installed(record, machine)
     subjects = _subjects_of(record)
-    whats = [find_again(what, each) for what, each in zip((ask.what, *ask.others), subjects, strict=False)]
+    whats = [find_again(what, subject) for what, subject in zip((ask.what, *ask.others), subjects, strict=False)]
     for what, subject in zip(whats, subjects, strict=False):
         if not is_copied(what):
             # Refuse to start a script from another folder: what it reads and writes may be named from the first one
@@ -215,11 +215,11 @@ def find_turn_steps(heats: Mapping[str, Sequence[Heat]]) -> dict[frozenset[str],
     """Return which steps lanes timed in the turns of their last round together."""
     found: dict[frozenset[str], dict[str, TurnSteps]] = {}
     together = sorted(
-        ((heat.round, name, heat) for name, mine in heats.items() for heat in mine), key=lambda each: each[0]
+        ((heat.round, name, heat) for name, mine in heats.items() for heat in mine), key=lambda row: row[0]
     )
-    for _, group in itertools.groupby(together, key=lambda each: each[0]):
+    for _, group in itertools.groupby(together, key=lambda row: row[0]):
         steps = {name: _turn_steps_of(heat) for name, *_, heat in ((name, heat) for _, name, heat in group)}
-        known = {name: each for name, each in steps.items() if each is not None}
+        known = {name: step for name, step in steps.items() if step is not None}
         if len(known) == len(steps) > 1:
             found[frozenset(steps)] = known
     return found

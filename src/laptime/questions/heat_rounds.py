@@ -203,7 +203,7 @@ class HeatRounds:
         plan = self.job.plan
         mine = (lane for lane in plan.lanes if plan.subject_of(lane) == plan.subject)
         known = (heat.process.parameters for lane in mine for heat in self.heats[lane.name])
-        return next((each for each in known if each), None)
+        return next((count for count in known if count), None)
 
     def run_one(self, lane: PlannedLane, prestarter: Prestarter, number: int, *, far_s: float | None = None) -> None:
         """Run one heat without others; with `far_s`, for at least as long, and then take some steps apart."""
@@ -512,7 +512,7 @@ class Fitting:
             return lambda batch: estimate_memory(batch, peaks, workload)
         kind = lane.device.kind
         return lambda batch: estimate_memory(
-            batch, peaks, lambda each: count_heat_memory(workload, replace(lane.settings, batch=each), kind)
+            batch, peaks, lambda items: count_heat_memory(workload, replace(lane.settings, batch=items), kind)
         )
 
     def _least(self, lane: PlannedLane) -> int | Missing:
@@ -541,7 +541,7 @@ class Fitting:
         own = lane.settings.batch or self._rounds.job.plan.subject_of(lane).batch
         if own is None:
             settings = ((lane_result.settings, lane_result.items_per_step) for lane_result in self._finished(lane))
-            own = next((items for each, items in settings if each.joined is None and each.batch is None), None)
+            own = next((items for setting, items in settings if setting.joined is None and setting.batch is None), None)
         return Missing("its batch is not known yet") if own is None else own * (lane.settings.joined or 1)
 
     def _finished(self, lane: PlannedLane) -> list[LaneResult]:

@@ -339,7 +339,7 @@ def check_cluster(question: str, ask: Ask) -> None:
         known = ", ".join(row.word for row in LAUNCHERS)
         raise UsageError(f"{on}: expected one of {known}, or ray://host:10001", HERE)
     if not find_question(question).runs_on_clusters:
-        able = " and ".join(f"laptime {each.command}" for each in QUESTIONS if each.runs_on_clusters)
+        able = " and ".join(f"laptime {row.command}" for row in QUESTIONS if row.runs_on_clusters)
         raise UsageError(f"{on}: only {able} run on a cluster", HERE)
     if means_a_script(ask):
         raise UsageError(f"{on}: a script that runs as it is runs here only", "race a workload or file.py:function")

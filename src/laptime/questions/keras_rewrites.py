@@ -172,7 +172,7 @@ def _dataset_call(code: UserCode) -> tuple[SourceFile, ast.Call]:
         raise NoPlaceError(f"what {made.node.name} hands on to PyDataset is not certain")
     if first is None:
         return unit.file, call
-    inner = next((each for each in ast.walk(first) if isinstance(each, ast.Call) and _is_super_init(each)), None)
+    inner = next((node for node in ast.walk(first) if isinstance(node, ast.Call) and _is_super_init(node)), None)
     if inner is None:
         raise NoPlaceError(f"{made.node.name} does not call super().__init__()")
     if any(keyword.arg is None for keyword in inner.keywords):  # it hands on what it is given: super().__init__(**more)

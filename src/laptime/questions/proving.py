@@ -326,10 +326,12 @@ def _why_no_room(lane: PlannedLane, players: Sequence[tuple[PlannedLane, Player[
     for other, player in players:
         earlier = crew.known(other)
         most = [player.peak_bytes, *([earlier.peak_memory_bytes] if earlier is not None else [])]
-        peak = max(each for each in most if not isinstance(each, Missing))
+        peak = max(size for size in most if not isinstance(size, Missing))
         need = Need(player.device, peak, player.resident_bytes, player.runner.device_memory_bytes)
         if not player.has_joined and held:  # it still builds, and will hold as much as those before
-            expected = expect_need(player.device, held, max(peak, *(each.memory_bytes for each in held)), keeps=True)
+            expected = expect_need(
+                player.device, held, max(peak, *(process.memory_bytes for process in held)), keeps=True
+            )
             to_come += expected.memory_bytes - need.waiting_bytes
             need = expected
         held.append(need)

@@ -114,9 +114,9 @@ def _filters_of_the_user(top: Path) -> dict[str, str]:
 def _place_with_patch(patch: Path, path: str) -> str:
     """Return the place of a training in a copy of its folder, to which a patch was applied."""
     file, of, function = _split_place(path)
-    for each, what in ((patch, "patch"), (Path(file), "file")):
-        if not each.is_file():
-            raise UsageError(f"there is no {what} {each}", "give patch:change.patch:file.py:function")
+    for given, what in ((patch, "patch"), (Path(file), "file")):
+        if not given.is_file():
+            raise UsageError(f"there is no {what} {given}", "give patch:change.patch:file.py:function")
     folder = Path(file).resolve().parent
     top = top_of(folder) or folder
     word = f"{PATCH}{patch}:{path}"

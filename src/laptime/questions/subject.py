@@ -96,7 +96,7 @@ def _names_apart(subjects: Sequence[Subject]) -> list[str]:
     """Return names that differ: as few folders as needed before each file, as in `new/train.py:training`."""
     places = [(Path(subject.file or "").parts, subject.function) for subject in subjects]
     if len(set(places)) < len(places):
-        twice = next(each.name for each, place in zip(subjects, places, strict=True) if places.count(place) > 1)
+        twice = next(subject.name for subject, place in zip(subjects, places, strict=True) if places.count(place) > 1)
         raise UsageError(f"{twice} is named twice", "name trainings that differ, or one of them and its lanes")
     longest = max(len(parts) for parts, _ in places)
     named = (
@@ -377,7 +377,7 @@ class Inspection:
     """What is known of a training before it runs: what kind it is, and what the framework sees that was asked."""
 
     own: OwnTraining | None = None
-    seen: Framework | None = None
+    scouted: Framework | None = None
 
 
 class OwnCode:
@@ -414,7 +414,7 @@ class OwnCode:
         row, kind = lane.row, lane.device.kind
         is_everywhere = failure.kind == ON_LOAD and not row.is_opaque
         untried = self._untried[name]
-        untried -= {each for each in untried if each[0] == row.name and (is_everywhere or each[1] == kind)}
+        untried -= {pair for pair in untried if pair[0] == row.name and (is_everywhere or pair[1] == kind)}
         if not untried:
             raise say_failure(name, failure)
 
@@ -436,22 +436,22 @@ def inspect_training(ask: Ask, machine: Machine, subject: Subject, launcher: Lau
     if framework is None:
         return Inspection()
     environment = expect_environment(ask, framework.name)
-    seen, told = scout_with_training(framework, subject, environment, ask.patience_s, launcher)
-    if isinstance(told, Failure) and told.kind in BY_ITS_CODE and seen is not None and _may_have_started(seen):
-        told = ask_training(framework.name, subject, environment, ask.patience_s, launcher)
-    if isinstance(told, OwnTraining):
+    scouted, own = scout_with_training(framework, subject, environment, ask.patience_s, launcher)
+    if isinstance(own, Failure) and own.kind in BY_ITS_CODE and scouted is not None and _may_have_started(scouted):
+        own = ask_training(framework.name, subject, environment, ask.patience_s, launcher)
+    if isinstance(own, OwnTraining):
         for text in ask.lanes:
-            refuse_kind(parse_lane(text).row, told, subject.name)
-        return Inspection(told, seen)
-    if told.kind in BY_ITS_CODE:
-        raise say_failure(subject.name, told)
-    return Inspection(seen=seen)
+            refuse_kind(parse_lane(text).row, own, subject.name)
+        return Inspection(own, scouted)
+    if own.kind in BY_ITS_CODE:
+        raise say_failure(subject.name, own)
+    return Inspection(seen=scouted)
 
 
-def _may_have_started(seen: Framework) -> bool:
+def _may_have_started(framework: Framework) -> bool:
     """Whether a scout may have started devices, which some code cannot bear: it configures them, or forks."""
-    has_card = any(device.usable and device.kind != PROCESSOR.kind for device in seen.devices)
-    return has_card or not find_framework(seen.name).engine.starts_late
+    has_card = any(device.usable and device.kind != PROCESSOR.kind for device in framework.devices)
+    return has_card or not find_framework(framework.name).engine.starts_late
 
 
 def family_of(training: OwnTraining, subject: Subject) -> str | None:

@@ -120,7 +120,7 @@ def _parts_of(before: TrainingLoop, after: TrainingLoop) -> tuple[PartChange, ..
         one, other = getattr(before.steady, field), getattr(after.steady, field)
         if not isinstance(one, Missing) and not isinstance(other, Missing) and max(one, other) > 0:
             found.append(PartChange(words, one * 1e3, other * 1e3))
-    return tuple(sorted(found, key=lambda each: -abs(each.after_ms - each.before_ms)))
+    return tuple(sorted(found, key=lambda part: -abs(part.after_ms - part.before_ms)))
 
 
 def compare_trainings(record: Record, fail_above: float | None = None) -> Compared:
@@ -170,7 +170,7 @@ def _refuse(before: Record, after: Record) -> None:
         kinds = f"{before.id} is {_spoken(before)}, and {after.id} {_spoken(after)}"
         raise UsageError(kinds, "compare two records of the same question")
     if not before.trainings.keys() & after.trainings.keys():
-        names = (" and ".join(each.trainings) for each in (before, after))
+        names = (" and ".join(record.trainings) for record in (before, after))
         says = f"{before.id} trained {next(names)}, and {after.id} {next(names)}"
         raise UsageError(says, "race two trainings to compare them: laptime race A.py:f B.py:f")
 
@@ -239,7 +239,7 @@ def _same_as_first(record: Record, lane: LaneResult) -> bool | Missing:
 
 def rates_of(record: Record, lane: LaneResult) -> list[float]:
     """Return a lane's items per second, one value for each heat, or for each whole training."""
-    return [each for each in find_question(record.question).part("rates")(record, lane) if each > 0]
+    return [rate for rate in find_question(record.question).part("rates")(record, lane) if rate > 0]
 
 
 def rates_of_heats(_record: Record, lane: LaneResult) -> Iterator[float]:
@@ -328,7 +328,7 @@ def find_differences(before: Record, after: Record, pairs: Sequence[LanePair]) -
         *_of_asks(before, after),
         *_of_versions(before, after, pairs),
     ]
-    return tuple(dict.fromkeys(sorted(found, key=lambda each: not each.doubtful)))
+    return tuple(dict.fromkeys(sorted(found, key=lambda difference: not difference.doubtful)))
 
 
 def _of_machines(before: Machine, after: Machine) -> Iterator[Difference]:
@@ -431,7 +431,7 @@ def follow_lane(found: Sequence[Found]) -> tuple[HistoryPoint, ...]:
     """Return a point for each record, in their order. Each is compared with the last before it on its machine."""
     points: list[HistoryPoint] = []
     for place, (record, lane) in enumerate(found):
-        earlier = next((each for each in reversed(found[:place]) if is_same_machine(each, (record, lane))), None)
+        earlier = next((older for older in reversed(found[:place]) if is_same_machine(older, (record, lane))), None)
         points.append(_point(record, lane, found[place - 1] if place else None, earlier))
     return tuple(points)
 
@@ -486,7 +486,7 @@ def follow_watches(records: Sequence[Record]) -> tuple[HistoryPoint, ...]:
     """Return a point for each watch of a script, in their order; each is compared with the last on its machine."""
     points: list[HistoryPoint] = []
     for place, record in enumerate(records):
-        alike = (each for each in reversed(records[:place]) if _processor(each) == _processor(record))
+        alike = (other for other in reversed(records[:place]) if _processor(other) == _processor(record))
         points.append(_watch_point(record, records[place - 1] if place else None, next(alike, None)))
     return tuple(points)
 

@@ -154,14 +154,14 @@ def choose_lane(places: Iterable[Sequence[str]], lane: str | None, what: str) ->
         raise RecordError(f"no record of {what} has a lane", "`laptime list` shows all records.")
     if lane is None:
         return known[0], known[1:]
-    meant = [each for each in known if is_exactly(each, lane)] or [each for each in known if is_lane(each, lane)]
+    meant = [place for place in known if is_exactly(place, lane)] or [place for place in known if is_lane(place, lane)]
     if len(meant) > 1 and lane not in all_frameworks():  # as where a lane is raced: without settings it is as written
-        meant = [each for each in meant if each.endswith(f"/{AS_WRITTEN}")] or meant
+        meant = [place for place in meant if place.endswith(f"/{AS_WRITTEN}")] or meant
     if len(meant) > 1:
         raise UsageError(f"'{lane}' may be {len(meant)} lanes: {', '.join(meant)}", "name one of them")
     if not meant:
         raise UsageError(f"no record of {what} has the lane '{lane}'", f"its lanes: {', '.join(known)}")
-    return meant[0], [each for each in known if each != meant[0]]
+    return meant[0], [place for place in known if place != meant[0]]
 
 
 def _places(row: RecordRow, what: str) -> list[str]:
@@ -172,7 +172,7 @@ def _places(row: RecordRow, what: str) -> list[str]:
 
 def _trains_any(workload: str, what: str) -> bool:
     """Whether one of the trainings of a row is WHAT, which may have a longer path than the record has."""
-    return any(_is_training(each, what) for each in (workload, *workload.split(BOTH)))
+    return any(_is_training(name, what) for name in (workload, *workload.split(BOTH)))
 
 
 def _is_training(name: str, what: str) -> bool:

@@ -181,8 +181,8 @@ def measure_lane(record: Record, lane: LaneResult) -> MeasuredLane | Missing:
     others = {other.subject.name: other.reference for other in record.others}
     reference = others.get(subject, record.reference)
     if reference is None or reference.work is None or not reference.work.operators:
-        told = None if reference is None else reference.uncounted
-        return NO_OPERATORS if told is None else Missing(told)
+        uncounted = None if reference is None else reference.uncounted
+        return NO_OPERATORS if uncounted is None else Missing(uncounted)
     return _measure_own(record, lane, subject, reference.work)
 
 
@@ -362,7 +362,7 @@ def _loader_of(record: Record, lane: LaneResult) -> MeasuredLoader | Missing:
     return MeasuredLoader(rate / cores if lane.settings.input == "fast" else rate)
 
 
-def _loader_of_script(record: Record, lane: LaneResult, seen: ScriptLoading | None) -> MeasuredLoader | Missing:
+def _loader_of_script(record: Record, lane: LaneResult, loading: ScriptLoading | None) -> MeasuredLoader | Missing:
     """Return what the loader of a script makes: as it was timed alone, else by how the script waited for it.
 
     A step that waits for worker processes takes as long as they do. How fast others are is not known.
@@ -370,16 +370,18 @@ def _loader_of_script(record: Record, lane: LaneResult, seen: ScriptLoading | No
     assert lane.step_ms is not None
     if lane.settings.input in WITHOUT_LOADER:
         return HELD_BATCHES
-    is_in_step = seen is not None and not seen.workers
+    is_in_step = loading is not None and not loading.workers
     alone = _loader_of(record, lane)
     if isinstance(alone, MeasuredLoader):
         return replace(alone, is_in_step=is_in_step)
-    if seen is None:
+    if loading is None:
         return NO_LOADER_TIMED
     step_s, items = lane.step_ms.median / 1e3, lane.items_per_step or 1
     if is_in_step:
-        return MeasuredLoader(items / min(max(seen.wait_s, LEAST_LOADING_S), step_s), is_in_step=True)
-    return WORKERS_KEEP_UP if seen.wait_s < BUSY_WAIT * step_s else MeasuredLoader(items / step_s, spread=SHARED_SPREAD)
+        return MeasuredLoader(items / min(max(loading.wait_s, LEAST_LOADING_S), step_s), is_in_step=True)
+    return (
+        WORKERS_KEEP_UP if loading.wait_s < BUSY_WAIT * step_s else MeasuredLoader(items / step_s, spread=SHARED_SPREAD)
+    )
 
 
 def _is_loader_of(alone: LaneResult, lane: LaneResult) -> bool:

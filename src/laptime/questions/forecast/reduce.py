@@ -57,10 +57,10 @@ def regime_of(device: KnownDevice, precision: str) -> tuple[Regime, float] | Mis
 
     Where there are no units for a precision, float32 is what it computes in.
     """
-    for each in NEXT_BEST.get(precision, (precision,)):
-        peak = device.peak_flops(each)
+    for other in NEXT_BEST.get(precision, (precision,)):
+        peak = device.peak_flops(other)
         if peak is not None:
-            return ("matrix" if each in {"bf16", "fp16"} else "tf32" if each == "tf32" else "fp32"), peak
+            return ("matrix" if other in {"bf16", "fp16"} else "tf32" if other == "tf32" else "fp32"), peak
     return Missing(f"it has no units for {precision}")
 
 

@@ -210,7 +210,7 @@ def _on_processor(measured: MeasuredLane, device: KnownDevice) -> _Predicted | M
 
 
 def _on_card(
-    measured: MeasuredLane, device: KnownDevice, known: Efficiencies, seen: Sequence[MeasuredStep]
+    measured: MeasuredLane, device: KnownDevice, known: Efficiencies, steps: Sequence[MeasuredStep]
 ) -> _Predicted | Missing:
     """Return the step as its operators add up and others on the card were off, or the loader's time if it is longer."""
     found = forecast_step(measured.operators, device, measured.precision, measured.execution, known)
@@ -219,7 +219,7 @@ def _on_card(
     found = with_python(found, measured.python_s * times_as_long(measured.core_score, device.core_score))
     host_binds = found.host_s > found.device_s
     is_guess = host_binds and _is_unscaled(measured, device)
-    learned = learn_from(seen, device, measured.precision, measured.execution, known)
+    learned = learn_from(steps, device, measured.precision, measured.execution, known)
     device_s, step_s = learned.times * found.device_s, learned.times * found.step_s
     loading_s, notes = _loading_s(measured, device), _notes(device, measured.precision, known, found)
     notes = (*notes, *((UNSCALED,) if is_guess else ()), *learned.notes)
@@ -274,17 +274,17 @@ def _price_note(device: KnownDevice) -> tuple[str, ...]:
 
 
 def _notes(device: KnownDevice, precision: str, known: Efficiencies, found: StepForecast) -> tuple[str, ...]:
-    told = []
+    notes = []
     if seen_regime(device, precision, known) is None:
-        told.append(f"no {device.architecture} device was measured in such arithmetic")
+        notes.append(f"no {device.architecture} device was measured in such arithmetic")
     if found.binds == "python":
-        told.append("the Python of your step would take longer than its operators")
+        notes.append("the Python of your step would take longer than its operators")
     elif found.host_s > found.device_s:
-        told.append("its host launches operators more slowly than it computes them")
+        notes.append("its host launches operators more slowly than it computes them")
     if found.unknown_share > WORTH_SAYING:
         share = f"{100 * found.unknown_share:.0f} %"
-        told.append(f"{share} of its time is operators that nobody can count, taken by their bytes alone")
-    return tuple(told)
+        notes.append(f"{share} of its time is operators that nobody can count, taken by their bytes alone")
+    return tuple(notes)
 
 
 # Predictions of devices, held against what was published of them and against saved races.
@@ -309,13 +309,13 @@ def _check_published(match: Match, known: Efficiencies) -> Iterator[CheckedForec
     """Yield the published steps of each experiment. What all its cards have in common is its software, and no error."""
     for workload in CATALOGUE.values():
         steps = list(_published_steps(workload, match))
-        found = [each for each in (_check(step, known) for step in steps) if each is not None]
+        found = [forecast for forecast in (_check(step, known) for step in steps) if forecast is not None]
         if len(found) < LEAST_TO_COMPARE:
             continue
-        slower = median([each.measured_ms / each.predicted_ms.middle for each in found])
+        slower = median([forecast.measured_ms / forecast.predicted_ms.middle for forecast in found])
         for forecast in found:
-            told = forecast.predicted_ms
-            predicted = Range(slower * told.middle, slower * told.low, slower * told.high)
+            predicted_ms = forecast.predicted_ms
+            predicted = Range(slower * predicted_ms.middle, slower * predicted_ms.low, slower * predicted_ms.high)
             yield replace(forecast, predicted_ms=predicted, software=slower)
         share = median([_flops(step) / (step.ms / 1e3) / _peak(step.device) for step in steps if _is_modelled(step)])
         yield from (_check_by_peak(step, share, known) for step in steps if not _is_modelled(step))
@@ -353,7 +353,7 @@ def _published_steps(workload: Workload, match: Match) -> Iterator[MeasuredStep]
 def _check_processors(records: Sequence[Record], recall: Recall) -> Iterator[CheckedForecast]:
     """Yield the newest step of each lane on each processor, as it is predicted from that on each other one."""
     newest: dict[tuple[str, str], dict[str, tuple[str, MeasuredLane, ProcessorRate]]] = {}
-    for record in sorted(records, key=lambda each: each.started):
+    for record in sorted(records, key=lambda record: record.started):
         for lane in training_lanes(record):
             measured, rate = measure_lane(record, lane), find_processor(record, lane, recall)
             if not isinstance(measured, Missing) and not isinstance(rate, Missing):
@@ -406,7 +406,7 @@ def predict_cards(record: Record) -> PredictedCards | None:
     measured = None if lane is None else measure_lane(record, lane)
     if measured is None or isinstance(measured, Missing):
         return None
-    found = [forecast_device(measured, find_device(each, known_devices()), known_efficiencies()) for each in THREE]
+    found = [forecast_device(measured, find_device(name, known_devices()), known_efficiencies()) for name in THREE]
     rows = tuple(
         _factor_of(forecast)
         for forecast in found

@@ -141,7 +141,7 @@ def find_infer_factors(
     for batch in sizes:
         ratios = [
             ratio
-            for heat in sorted(heats, key=lambda each: each.round)
+            for heat in sorted(heats, key=lambda heat: heat.round)
             for other in others
             if other.round == heat.round and (ratio := _item_ratio(heat, other, batch)) is not None
         ]

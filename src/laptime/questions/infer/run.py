@@ -78,14 +78,14 @@ class InferenceRace:
     def reduce(self, status: RecordStatus) -> Outcome:
         """Describe how each lane answers, and compare it with the first lane that answers."""
         answers = tuple(self._describe(lane) for lane in self._job.plan.lanes)
-        lanes = tuple(self._summarise(*each) for each in zip(self._job.plan.lanes, answers, strict=True))
+        lanes = tuple(self._summarise(*pair) for pair in zip(self._job.plan.lanes, answers, strict=True))
         reference = self._reference if isinstance(self._reference, AnswerReference) else None
         known = (heat.process.parameters for heats in self._heats.values() for heat in heats)
         return Outcome(
             lanes,
             InferAnswer(self._pace, answers, self._factors(lanes), reference, self._why_alone),
             tuple(filter(None, map(judge_answers, answers)))[:1] if status != "running" else (),
-            parameters=next((each for each in known if each), None),
+            parameters=next((count for count in known if count), None),
         )
 
     def _make_ready(self) -> None:
@@ -199,24 +199,24 @@ class InferenceRace:
         self._say(lanes, f"batches of {part}" if part else f"single calls, turn {turn}")
 
     def _describe_progress(self, *, is_news: bool) -> Progress:
-        said, left_s = f"round {self._rounds + 1} of at most {self._pace.heats}", max(self._job.left_s, 0.0)
-        return Progress(said, self._job.elapsed_s, left_s, is_most=False, lanes=dict(self._doing), is_news=is_news)
+        words, left_s = f"round {self._rounds + 1} of at most {self._pace.heats}", max(self._job.left_s, 0.0)
+        return Progress(words, self._job.elapsed_s, left_s, is_most=False, lanes=dict(self._doing), is_news=is_news)
 
     def _show(self, lane: PlannedLane, then: str, phase: str) -> None:
         if phase == "build":
             self._say([lane.name], f"builds{then}")
 
     def _describe(self, lane: PlannedLane) -> InferLane:
-        told = describe_answers(lane.name, self._heats[lane.name])
-        return replace(told, usages=answer_usages(told, lane.device, self._job.cores))
+        answers = describe_answers(lane.name, self._heats[lane.name])
+        return replace(answers, usages=answer_usages(answers, lane.device, self._job.cores))
 
-    def _summarise(self, lane: PlannedLane, told: InferLane) -> LaneResult:
+    def _summarise(self, lane: PlannedLane, answers: InferLane) -> LaneResult:
         """Return a lane's result as all records have it. Its step and its usage are those of a single call."""
         found = summarise_infer_lane(lane, self._heats[lane.name], self._reference)
         peak = found.peak_memory_bytes
-        for answer_usage in told.usages:
+        for answer_usage in answers.usages:
             peak = most_memory(peak, answer_usage.usage.memory_most_bytes)
-        usage = next((each.usage for each in told.usages if each.batch is None), None)
+        usage = next((measured.usage for measured in answers.usages if measured.batch is None), None)
         return replace(found, usage=usage, peak_memory_bytes=peak)
 
     def _factors(self, lanes: tuple[LaneResult, ...]) -> tuple[InferFactor, ...]:

@@ -168,18 +168,18 @@ class Race:
         """
         job, pace, rounds, left_s = self._job, self._job.plan.pace, self._rounds.rounds, self._job.left_s
         is_asked = job.plan.ask.heats is not None
-        said = Progress(
+        progress = Progress(
             f"round {rounds + 1} of {'' if is_asked else 'at most '}{pace.heats_max}", job.elapsed_s, notes=self._goal
         )
         over_s = OVERRUN * job.plan.ask.budget_s if rounds + 1 < pace.heats_min else 0.0
         if not self._next_round_s:  # it is the first one, which is completed however long it takes
-            return said if is_asked else replace(said, left_s=max(left_s + over_s, 0.0))
+            return progress if is_asked else replace(progress, left_s=max(left_s + over_s, 0.0))
         rest_s = max(0.0, self._next_round_s - (time.monotonic() - self._round_began_s))
         if is_asked:
             rest_s += self._next_round_s * (pace.heats_max - rounds - 1)
         elif rounds + 1 < pace.heats_max and self._next_round_s <= left_s - rest_s + over_s:
-            return replace(said, left_s=max(left_s + over_s, 0.0))
-        return replace(said, left_s=max(rest_s, 1.0), is_most=False)
+            return replace(progress, left_s=max(left_s + over_s, 0.0))
+        return replace(progress, left_s=max(rest_s, 1.0), is_most=False)
 
     def _is_settled(self) -> bool:
         """Whether every ratio is known well enough to end early, at the part of alpha that this look spends.
@@ -189,10 +189,10 @@ class Race:
         if not self._job.plan.pace.adaptive or self._stage[0] < FIRST_LOOK:
             return False
         known = [*map(self._precision, self._compare(self._rounds.results(), final=False))]
-        if known and all(each is not None for each in known):
-            now, wanted = max(filter(None, known), key=lambda each: each[0] / each[1])
+        if known and all(precision is not None for precision in known):
+            now, wanted = max(filter(None, known), key=lambda precision: precision[0] / precision[1])
             self._goal = (f"done when within {percent(wanted)} (now {percent(now)})",)
-        return bool(known) and all(each is not None and each[0] <= each[1] for each in known)
+        return bool(known) and all(precision is not None and precision[0] <= precision[1] for precision in known)
 
     def _precision(self, comparison: Comparison) -> tuple[float, float] | None:
         """Return half an interval as a share, and how small it has to be, if there is one."""
@@ -332,9 +332,9 @@ def prepare_fleet(ask: Ask, launcher: Launcher, fleet: Fleet) -> Prepared:
             nodes |= {node.node: _refused(node, error.says) for node in fleet.nodes if node.of == kind.name}
     fleet.note(tuple(nodes.values()))
     if not made:
-        told = "; ".join(dict.fromkeys(f"{node.of}: {node.problem}" for node in fleet.nodes))
+        problems = "; ".join(dict.fromkeys(f"{node.of}: {node.problem}" for node in fleet.nodes))
         raise UsageError(
-            f"--each {ask.each}: no type of nodes can run this: {told}", "laptime devices shows what a machine has"
+            f"--each {ask.each}: no type of nodes can run this: {problems}", "laptime devices shows what a machine has"
         )
     fleet.settle(made[0][0])
     return replace(made[0][1], plan=_join(ask, made, launcher, fleet))

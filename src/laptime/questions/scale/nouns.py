@@ -212,10 +212,12 @@ def say_curve(curve: ScaleCurve, kind: str) -> str:
 
 def _profiled_words(curve: ScaleCurve) -> str:
     """Return what the profiler saw, where no experiment shows what is lost."""
-    seen = curve.profiled
-    if seen is None or seen.exposed.value < WORTH_NAMING:
+    profiled = curve.profiled
+    if profiled is None or profiled.exposed.value < WORTH_NAMING:
         return ""
-    return f": by the profiler, {percent(seen.exposed.value)} of a step is an exchange of gradients that nothing hides"
+    return (
+        f": by the profiler, {percent(profiled.exposed.value)} of a step is an exchange of gradients that nothing hides"
+    )
 
 
 def say_loss(lost: LostTime, point: ScalePoint, kind: str) -> str:

@@ -67,14 +67,14 @@ def _curve(
         "held_out": held_out,
         "profiled": profiled_exchange(lanes[max(points, key=lambda point: point.devices).lane].heats),
     }
-    known: dict[str, Any] = {name: each for name, each in found.items() if not isinstance(each, Missing)}
+    known: dict[str, Any] = {name: figure for name, figure in found.items() if not isinstance(figure, Missing)}
     return ScaleCurve(
         one.of,
         one.mode,
         tuple(points),
         **known,
         all_cores=None if whole is None else _point(whole, lanes[whole.name], compared, one.name),
-        absent={name: each for name, each in found.items() if isinstance(each, Missing)},
+        absent={name: figure for name, figure in found.items() if isinstance(figure, Missing)},
     )
 
 
@@ -113,7 +113,7 @@ def _lost(
 ) -> LostTime | Missing:
     if not rounds:
         return NO_ROUND
-    alone = [each for each in rounds if each.alone is not None]
+    alone = [scale_round for scale_round in rounds if scale_round.alone is not None]
     if not alone:
         return NO_ALONE if any(role.role == "alone" for role in roles) else NOT_ALONE
     count = alone[0].count
@@ -153,12 +153,14 @@ def profiled_exchange(heats: Sequence[HeatResult]) -> ProfiledExchange | Missing
     """Return the mean over the heats of what the profiler saw in their first ranks."""
     done = [heat for heat in heats if heat.step_ms is not None]
     first = [result.heat.ranks[0] for result in done if result.heat.ranks]
-    seen = [report.collectives for report in first if report.collectives is not None]
-    if not seen:
+    reports = [report.collectives for report in first if report.collectives is not None]
+    if not reports:
         absent = [report.absent.get("collectives", NOT_RANKED) for report in first]
         return absent[-1] if absent else NOT_RANKED if done else NO_GROUP_HEAT
-    in_progress = _span([each.in_progress_ns / each.step_ns for each in seen])
-    return ProfiledExchange(seen[-1].by, in_progress, _span([each.exposed_ns / each.step_ns for each in seen]))
+    in_progress = _span([report.in_progress_ns / report.step_ns for report in reports])
+    return ProfiledExchange(
+        reports[-1].by, in_progress, _span([report.exposed_ns / report.step_ns for report in reports])
+    )
 
 
 def find_straggler(heats: Sequence[HeatResult]) -> Straggler | None:
@@ -174,10 +176,10 @@ def find_straggler(heats: Sequence[HeatResult]) -> Straggler | None:
         return Straggler(rank, "", "", slower, ONE_ROUND, ONE_ROUND)
     own = reports[-1][rank]
     waited = [[_waited(report.waited_s, report.timed_s) for report in ranks] for ranks in reports]
-    known = [row for row in waited if not any(isinstance(each, Missing) for each in row)]
+    known = [row for row in waited if not any(isinstance(share, Missing) for share in row)]
     if not known:
         return Straggler(rank, own.device, own.host, slower, waited[0][rank], waited[0][rank])
-    shares = [[each for each in row if not isinstance(each, Missing)] for row in known]
+    shares = [[share for share in row if not isinstance(share, Missing)] for row in known]
     mean = sum(sum(row) / len(row) for row in shares) / len(shares)
     return Straggler(rank, own.device, own.host, slower, sum(row[rank] for row in shares) / len(shares), mean)
 
@@ -310,13 +312,13 @@ def ranks_alone(heat: HeatResult, times: float) -> AloneRanks | None:
         return None
     steps = sum(window.steps for window in windows)
     per_step = times / steps / 1e6
-    told = [window.ranks for window in windows if window.ranks is not None]
-    rank_ns = [sum(column) for column in zip(*(rank_times.rank_ns for rank_times in told), strict=True)]
+    ranks = [window.ranks for window in windows if window.ranks is not None]
+    rank_ns = [sum(column) for column in zip(*(rank_times.rank_ns for rank_times in ranks), strict=True)]
     draws = [ns for window in windows for ns in window.step_ns]
     middle = sum(draws) / len(draws) if draws else 0.0
     return AloneRanks(
-        tuple(each * per_step for each in rank_ns),
-        sum(rank_times.slowest_ns for rank_times in told) * per_step,
+        tuple(ns * per_step for ns in rank_ns),
+        sum(rank_times.slowest_ns for rank_times in ranks) * per_step,
         tuple(draw / middle for draw in draws) if middle else (),
     )
 
@@ -339,7 +341,11 @@ def _round(
         return None if heat is None else one_ms * step_ratio(one, heat)
 
     alone, ready = find("alone", most), find("several ready", most)
-    several = {count: each[number] for (role, count), each in heats.items() if role == "several" and number in each}
+    several = {
+        count: by_number[number]
+        for (role, count), by_number in heats.items()
+        if role == "several" and number in by_number
+    }
     return ScaleRound(
         mode,
         most,
@@ -502,8 +508,8 @@ def hold_out(rounds: Sequence[ScaleRound]) -> HeldOut | Missing:
     return HeldOut(largest, predicted, measured)
 
 
-def _predicted_speedup(seen: ScaleRound, count: int) -> float:
-    return (count if seen.mode == "weak" else 1) * seen.one_ms / seen.several_ms[count]
+def _predicted_speedup(measured: ScaleRound, count: int) -> float:
+    return (count if measured.mode == "weak" else 1) * measured.one_ms / measured.several_ms[count]
 
 
 def _project(fits: Sequence[StepModel], devices: int, off: float) -> Projection:

@@ -105,8 +105,8 @@ class ScaleLanes:
 def check_scale(ask: ScaleAsk) -> None:
     """Refuse counts that cannot be raced, and two ways in which the batch grows."""
     if len(ask.growth) > 1:
-        said = " and ".join(f"--{each}" for each in ask.growth)
-        raise UsageError(f"{said} say how the batch grows, and only one can", "name one; --both races both")
+        options = " and ".join(f"--{option}" for option in ask.growth)
+        raise UsageError(f"{options} say how the batch grows, and only one can", "name one; --both races both")
     check_ranges(ask)
     if len(set(ask.devices)) < len(ask.devices):
         raise UsageError(f"--devices {','.join(map(str, ask.devices))}: a count is named twice", "name each once")
@@ -220,5 +220,5 @@ def _with(lane: Lane, settings: dict[str, str]) -> Lane:
 def without_groups(text: str) -> str:
     """Return a lane without the words that only several devices have, so that it can be planned on one."""
     *place, settings = text.split("/")
-    words = [each for each in settings.split("+") if each.partition("=")[0] not in {*MODES, *HOW_TO_SHARE, "sync"}]
+    words = [word for word in settings.split("+") if word.partition("=")[0] not in {*MODES, *HOW_TO_SHARE, "sync"}]
     return "/".join([*place, "+".join(words)] if words else place)

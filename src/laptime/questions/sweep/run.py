@@ -81,7 +81,7 @@ def _read_values(name: str, text: str) -> At:
         first, last = map(float, found.groups())
         if first >= last:
             raise UsageError(f"--{name} {text}: the first value has to be less than the last", "such as 1..1024")
-        values = [str(int(each)) if each.is_integer() else f"{each:g}" for each in _doubled(first, last)]
+        values = [str(int(value)) if value.is_integer() else f"{value:g}" for value in _doubled(first, last)]
     else:
         values = text.split(",")
     for value in values:
@@ -392,7 +392,7 @@ def describe_sweep(swept: Swept, lanes: Sequence[LaneResult]) -> Sweep:
     """Return the whole answer from the lanes that raced."""
     axes, asked, names, reasons = swept.axes, swept.asked, swept.names, swept.reasons
     found = {lane.name: lane for lane in lanes}
-    places = sorted({*names, *reasons}, key=lambda place: (asked.index(place[0]), [float(each) for each in place[1]]))
+    places = sorted({*names, *reasons}, key=lambda place: (asked.index(place[0]), [float(word) for word in place[1]]))
     cells = tuple(
         replace(
             _cell(place, names, reasons, found),
@@ -414,12 +414,12 @@ def describe_sweep(swept: Swept, lanes: Sequence[LaneResult]) -> Sweep:
             ]
             for name in asked
         }
-        for name, each in row.items():
+        for name, results in row.items():
             mine = [cell for cell in cells if cell.of == name and cell.at[1:] == rest]
             is_full = any(cell.too_large or cell.out_of_memory for cell in mine)
             why_not = NOT_FOUND if is_full else TOO_LONG if any(cell.too_long for cell in mine) else FITS_ALL
             largest = swept.largest.get((name, along)) or why_not
-            curve = _curve(name, along, axes[0], each, largest)
+            curve = _curve(name, along, axes[0], results, largest)
             curves += [] if curve is None else [curve]
         factors += _factors(row, along)
     sweep = Sweep("", axes, cells, tuple(curves), tuple(_crossovers(factors)), tuple(factors))
@@ -440,7 +440,7 @@ def _cell(
     counted = (result.heat.process.parameters for result in lane.heats)
     return SweepCell(
         name, at, lane.name, lane.step_ms.median, lane.items_per_s.median, memory_of(lane),
-        parameters=next((each for each in counted if each is not None), None),
+        parameters=next((count for count in counted if count is not None), None),
     )  # fmt: skip
 
 
@@ -470,7 +470,7 @@ def _curve(
         knee=None if isinstance(knee, Missing) else knee,
         largest=None if isinstance(largest, Missing) else largest,
         empty_ms=None if isinstance(empty, Missing) else empty,
-        absent={key: each for key, each in found if isinstance(each, Missing)},
+        absent={key: figure for key, figure in found if isinstance(figure, Missing)},
     )
 
 
@@ -511,14 +511,14 @@ def _say(sweep: Sweep, found: Mapping[str, LaneResult]) -> str:
     axis = sweep.axes[0].name
     if not sweep.curves:
         return "nothing finished."
-    told = [
+    sentences = [
         f"{short(crossover.lane)} {'may overtake' if is_of_one_round(crossover.at) else 'overtakes'} "
         f"{short(crossover.against)} at {axis} {bounded_words(crossover.at)}{_along(sweep, crossover.along)}."
         for crossover in sweep.crossovers
     ]
-    if told:
+    if sentences:
         more = [MORE_HEATS] if any(is_of_one_round(crossover.at) for crossover in sweep.crossovers) else []
-        return " ".join([*told, *more])
+        return " ".join([*sentences, *more])
     best = max(sweep.curves, key=lambda curve: curve.best_items_per_s)
     at = (best.best_at,) if best.along is None else (best.best_at, best.along)
     step = next(found[cell.lane].step_ms for cell in sweep.cells if (cell.of, cell.at) == (best.of, at) and cell.lane)

@@ -422,7 +422,7 @@ def find_lost(before: Before, orders: Iterable[FullOrder]) -> tuple[Lost, ...]:
             lost.append(Lost(order, finished - held, finished, why, is_damaged=isinstance(kept, Missing)))
     if lost and not before.consent.again:
         raise UsageError(
-            f"{before.record.id} cannot go on as it was: {'; '.join(each.words for each in lost)}",
+            f"{before.record.id} cannot go on as it was: {'; '.join(training.words for training in lost)}",
             f"put the checkpoint back, or train them again: laptime resume {before.record.id} --again",
         )
     return tuple(lost)
