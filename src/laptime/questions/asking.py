@@ -152,7 +152,14 @@ def prepare_pair(ask: Ask, machine: Machine, twin: str | None = None, launcher: 
 
 def _find_trained(ask: Ask, machine: Machine, launcher: Launcher = LOCAL) -> list[Trained]:
     """Find all that is trained, and check everything that needs no process but that of a user's own function."""
-    _refuse_options_of_scripts(ask)
+    # What only a script that runs as it is can have
+    for row, _ in given_options("race", ask):
+        if row.only_for == "scripts":
+            given = "words behind --" if row.only == "library" else row.option
+            raise UsageError(
+                f"{given}: {ask.what} is no script that runs as it is",
+                "leave it out, name lanes such as torch/cpu/threads=1, or race a script: laptime race train.py -- -e 3",
+            )
     found = find_subjects((ask.what, *ask.others))
     if ask.pretrained:
         name = found[0][0].name
@@ -225,17 +232,6 @@ def with_lane(ask: Ask, machine: Machine, subject: Subject) -> Ask:
     framework = default_framework(machine, subject)
     # No framework has tried a card for plain Python, so the user has to name it.
     return replace(ask, lanes=(f"{framework}/cpu" if find_framework(framework).is_opaque else framework,))
-
-
-def _refuse_options_of_scripts(ask: Ask) -> None:
-    """Refuse what only a script that runs as it is can have."""
-    for row, _ in given_options("race", ask):
-        if row.only_for == "scripts":
-            given = "words behind --" if row.only == "library" else row.option
-            raise UsageError(
-                f"{given}: {ask.what} is no script that runs as it is",
-                "leave it out, name lanes such as torch/cpu/threads=1, or race a script: laptime race train.py -- -e 3",
-            )
 
 
 def installed_of(wanted: Iterable[str] | None, machine: Machine) -> tuple[str, ...]:

@@ -335,7 +335,12 @@ def write_edit(edit: FileEdit) -> None:
         if read_regular(edit.path, LARGEST_BYTES) != edit.before:
             raise UsageError(f"{name} was changed a moment ago", "See what changed it, and try again.")
         status = edit.path.stat()
-        _refuse_kept(status, name)
+        # A new file would take the place of one that is not to be changed, and root is stopped by no mode
+        if not status.st_mode & WRITABLE:
+            raise UsageError(f"{name} is read-only", f"Allow it: chmod u+w {shlex.quote(name)}")
+        if status.st_nlink > 1:
+            says = f"{name} has {status.st_nlink} names (hard links), and the others would keep the old text"
+            raise UsageError(says, "Make the change that is shown by hand, or give the file a copy of its own.")
         with open_atomically(edit.path) as file:
             file.write(edit.after)
             if (status.st_uid, status.st_gid) != (os.geteuid(), os.getegid()):
@@ -345,12 +350,3 @@ def write_edit(edit: FileEdit) -> None:
     except OSError as error:
         says = f"{name} could not be written: {error.strerror or error}"
         raise StoreError(says, "See its owner, its folder's permissions, and the room on the disk.") from None
-
-
-def _refuse_kept(status: os.stat_result, name: str) -> None:
-    """Refuse a file that is not to be changed: a new one would take its place, and root is stopped by no mode."""
-    if not status.st_mode & WRITABLE:
-        raise UsageError(f"{name} is read-only", f"Allow it: chmod u+w {shlex.quote(name)}")
-    if status.st_nlink > 1:
-        says = f"{name} has {status.st_nlink} names (hard links), and the others would keep the old text"
-        raise UsageError(says, "Make the change that is shown by hand, or give the file a copy of its own.")

@@ -160,17 +160,15 @@ class HeatRounds:
     def share_again(self, lanes: Sequence[PlannedLane]) -> float:
         """Return the share of these lanes' last heats that their next ones do again, by what their processes took."""
         last = [(lane, heat.process) for lane in lanes for heat in self.heats[lane.name][-1:]]
-        once_s = sum(
-            process.phases_s.get(name, 0.0)
-            for lane, process in last
-            for name in (*FIRST_HEAT_PHASES, *(("proof",) if self._proves_once(lane) else ()))
-        )
+        once: list[float] = []
+        for lane, process in last:
+            # What is compiled in a proof is compiled again, so the next heat saves no time of it.
+            proves_once = lane.settings.execution not in COMPILING_EXECUTIONS and bool(self._proven_losses(lane))
+            names = (*FIRST_HEAT_PHASES, "proof") if proves_once else FIRST_HEAT_PHASES
+            once += [process.phases_s.get(name, 0.0) for name in names]
+        once_s = sum(once)
         spent_s = sum(process.spent_s for _, process in last)
         return 1.0 - once_s / spent_s if spent_s else 1.0
-
-    def _proves_once(self, lane: PlannedLane) -> bool:
-        """Whether the lane's next heat saves the time of a proof. What is compiled in a proof is compiled again."""
-        return lane.settings.execution not in COMPILING_EXECUTIONS and bool(self._proven_losses(lane))
 
     def hear_appeals(self) -> None:
         """Prove each lane that seems to do other work again, but only once: its proof is the same in every heat."""
@@ -237,10 +235,20 @@ class HeatRounds:
         # Whether the next heat counts an iteration of the script: the first that trains on this lane
         is_counted = any(heat.work is not None or heat.uncounted is not None for heat in self.heats[lane.name])
         wants_work = bool(self.job.plan.subject.command) and lane.settings.input not in NO_TRAINING and not is_counted
+        # Denormal numbers are counted in the first heat of a lane, or where later ones went on further
+        heats = [heat for heat in self.heats[lane.name] if heat.process.status == "ok"]
+        counted = [heat.census.step for heat in heats if heat.census is not None]
+        if not counted:
+            wants_census = not heats and lane.settings.input not in NO_TRAINING
+        else:
+            reached = max(
+                ((window.first_step or 0) + window.steps for heat in heats for window in heat.windows), default=0
+            )
+            wants_census = reached > COUNTED_AGAIN * max(counted)
         return replace(
             order_heat(plan, lane, pace, self.done, self._seed if is_fresh else None),
             test_items=self._test_items(lane),
-            census=self._wants_census(lane),
+            census=wants_census,
             versions=versions_of,
             first_losses=() if is_fresh else proven,
             is_fresh=is_fresh,
@@ -296,15 +304,6 @@ class HeatRounds:
         ):
             return 0
         return max(protocol.validation_items, protocol.evaluation_items)
-
-    def _wants_census(self, lane: PlannedLane) -> bool:
-        """Whether the next heat counts denormal numbers: the lane's first, or where later ones went on further."""
-        heats = [heat for heat in self.heats[lane.name] if heat.process.status == "ok"]
-        counted = [heat.census.step for heat in heats if heat.census is not None]
-        if not counted:
-            return not heats and lane.settings.input not in NO_TRAINING
-        reached = max(((window.first_step or 0) + window.steps for heat in heats for window in heat.windows), default=0)
-        return reached > COUNTED_AGAIN * max(counted)
 
     def result_of(self, lane: PlannedLane) -> LaneResult:
         """Return the result of a lane so far by its own heats alone, without its roofline."""

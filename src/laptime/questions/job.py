@@ -312,7 +312,15 @@ def launched(question: str, ask: Ask, tell: Tell) -> Iterator[tuple[Launcher, Ma
     check_cluster(question, ask)
     from laptime.engine.run.remote import RemoteLauncher  # noqa: PLC0415  few races need it
 
-    launcher = RemoteLauncher(Wanted(ask.on or "", _largest_place(ask), ask.patience_s, ask.patience_s + ask.budget_s))
+    places = [place_asked(text) for text in ask.lanes]
+    launcher = RemoteLauncher(
+        Wanted(
+            ask.on or "",
+            Place(max(place.cpus for place in places), max(place.gpus for place in places)),
+            ask.patience_s,
+            ask.patience_s + ask.budget_s,
+        )
+    )
     launcher.report_to(tell)
     try:
         if ask.each is None:
@@ -354,12 +362,6 @@ def check_cluster(question: str, ask: Ask) -> None:
             raise UsageError(f"{on} with {option}: that runs here only", f"leave out {option}")
     if ask.sensors not in {None, ("none",)}:
         raise UsageError(f"{on} with --sensors: instruments are read on this machine only", "leave out --sensors")
-
-
-def _largest_place(ask: Ask) -> Place:
-    """Return the largest place that any of the named lanes asks for."""
-    places = [place_asked(text) for text in ask.lanes]
-    return Place(max(place.cpus for place in places), max(place.gpus for place in places))
 
 
 def place_asked(text: str) -> Place:

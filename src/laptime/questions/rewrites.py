@@ -254,7 +254,12 @@ def _feeds_training(code: UserCode, unit: CodePart, call: ast.Call) -> bool:
     called with.
     """
     names = set(_names_given(unit.node, call))
-    if any(_is_train_dataloader(node) and any(part is call for part in ast.walk(node)) for node in ast.walk(unit.node)):
+    if any(
+        isinstance(node, ast.FunctionDef)
+        and node.name == "train_dataloader"
+        and any(part is call for part in ast.walk(node))
+        for node in ast.walk(unit.node)
+    ):
         return True
     is_global = not isinstance(unit.node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
     nodes = [part.node for part in code.units if part is unit or (is_global and part.file is unit.file)]
@@ -275,10 +280,6 @@ def _feeds_evaluation(unit: CodePart, call: ast.Call) -> bool:
     names = set(_names_given(unit.node, call))
     loops = [node for node in ast.walk(unit.node) if isinstance(node, ast.For) and not takes_steps(unit.file, node)]
     return any(_means(node, names, call) for loop in loops for node in ast.walk(loop.iter))
-
-
-def _is_train_dataloader(node: ast.AST) -> bool:
-    return isinstance(node, ast.FunctionDef) and node.name == "train_dataloader"
 
 
 def _is_fitted(node: ast.AST, names: set[str], call: ast.Call) -> bool:

@@ -159,7 +159,13 @@ def _copy_and_apply(top: Path, patch: Path, folder: Path) -> None:
         if left < 0:
             says = f"{PATCH}{patch}: {top} holds more than the {COPIED_MOST_BYTES >> 20} MB that are copied"
             raise UsageError(says, "commit the change, and give git:HEAD:file.py:function")
-        _copy(path, place)
+        try:
+            opened = open_regular(path, COPIED_MOST_BYTES)
+        except OSError as error:
+            raise UsageError(f"{path} cannot be copied: {error.strerror or error}", "see its permissions") from None
+        with opened as file, place.open("xb") as copy:
+            shutil.copyfileobj(file, copy)
+            os.fchmod(copy.fileno(), stat.S_IMODE(os.fstat(file.fileno()).st_mode))
     _mend_links(folder, top)
     # The copy is in no repository, whatever the cache folder is in.
     outside = {"GIT_CEILING_DIRECTORIES": str(folder.parent)}
@@ -168,16 +174,6 @@ def _copy_and_apply(top: Path, patch: Path, folder: Path) -> None:
         lines = applied.stderr.strip().splitlines()
         raise UsageError(f"{PATCH}{patch} does not apply: {lines[0] if lines else 'git says no more'}",
                          "make it from the files as they are now: git diff > change.patch")  # fmt: skip
-
-
-def _copy(path: Path, place: Path) -> None:
-    try:
-        opened = open_regular(path, COPIED_MOST_BYTES)
-    except OSError as error:
-        raise UsageError(f"{path} cannot be copied: {error.strerror or error}", "see its permissions") from None
-    with opened as file, place.open("xb") as copy:
-        shutil.copyfileobj(file, copy)
-        os.fchmod(copy.fileno(), stat.S_IMODE(os.fstat(file.fileno()).st_mode))
 
 
 def _mend_links(copy: Path, top: Path) -> None:

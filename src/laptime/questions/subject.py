@@ -21,7 +21,6 @@ from laptime.model.ask import Ask, DataSource
 from laptime.model.errors import TrainingError, UsageError
 from laptime.model.frameworks import (
     DEFAULT_FRAMEWORK,
-    FrameworkRow,
     all_frameworks,
     family_of_any_steps,
     find_framework,
@@ -467,7 +466,9 @@ def _framework_to_ask(ask: Ask, machine: Machine, subject: Subject) -> Framework
     rows = [row for row in (lane.row for lane in lanes) if row.runs_own_code]
     if subject.file is None or len(rows) < len(lanes):
         return None
-    fits = all(_may_run(row, subject.written_for) for row in rows)
+    fits = all(
+        row.family == subject.written_for or {row.family, subject.written_for} <= step_families() for row in rows
+    )
     on_cards = any(row.is_opaque and lane.device != "cpu" for row, lane in zip(rows, lanes, strict=True))
     if subject.written_for is not None and fits and not _changes_data(ask, lanes) and not on_cards:
         return None
@@ -483,10 +484,6 @@ def _changes_data(ask: Ask, lanes: Sequence[Lane]) -> bool:
     if any(key == "workers" or (key == "batch" and cuts_batches(value)) for key, value in named):
         return True
     return ask.changes_data
-
-
-def _may_run(row: FrameworkRow, family: str | None) -> bool:
-    return row.family == family or {row.family, family} <= step_families()
 
 
 # A record is data: what it names is started only if this user made it here, or says that it is trusted.

@@ -38,15 +38,15 @@ def set_keywords(
         if not given and not dicts:
             added.append(f"{name}={text}")
         if all(keyword.arg != name for keyword in call.keywords):
-            for given, keys in zip(dicts, missing, strict=True):
-                if name not in _items(given) and (not having or having in _items(given)):
+            for known, keys in zip(dicts, missing, strict=True):
+                if name not in _items(known) and (not having or having in _items(known)):
                     keys.append(f"'{name}': {text}")
         for value in given:
             if not isinstance(value, ast.Constant):
                 raise NoPlaceError(f"{name_call(file, call)} has {name}={said(file, value)}")
             if said(file, value) != text:
                 edits.append(TextEdit(*file.span(value), text))
-    edits += [_added_to(file, given, keys) for given, keys in zip(dicts, missing, strict=True) if keys]
+    edits += [_added_to(file, known, keys) for known, keys in zip(dicts, missing, strict=True) if keys]
     if not edits and not added:
         raise NoPlaceError(f"{name_call(file, call)} has it already")
     return [*edits, *_append(file, call, added)]

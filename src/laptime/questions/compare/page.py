@@ -38,7 +38,18 @@ def render_compared(found: Compared, view: View) -> str:
     """Return the page: the answer, the lanes, what else differs, what is doubtful, and what to do next."""
     view = replace(view, width=max(view.width, NARROWEST))
     lines = [line for text, style in _answers(found) for line in painted(text, view.width, style, color=view.color)]
-    table = table_or_sentences(_columns(found), found.lanes, view.inner.width, color=view.color)
+    several = found.interleaved and len({lane.training for lane in found.lanes}) > 1
+    trainings: list[Column[LaneChange]] = [Column("training", lambda lane: lane.training, least=14)]
+    columns = [
+        Column("lane", lambda lane: short_name(lane.lane), least=14),
+        *(trainings if several else []),
+        Column("before", lambda lane: f"{number(lane.before.median)}/s", right=True),
+        Column("after", lambda lane: f"{number(lane.after.median)}/s", right=True),
+        Column("change", change_cell, least=19),
+        Column(found.lanes[0].measured if found.lanes else "heats", _counts),
+        Column("same work", _same_work, least=12),
+    ]
+    table = table_or_sentences(columns, found.lanes, view.inner.width, color=view.color)
     lines += ["", *(FIELD_INDENT + line for line in table), ""]
     notes = [*_part_words(found), *found.warnings]
     notes += [*_other_differences(found, details=view.details), *found.unpaired]
@@ -54,7 +65,13 @@ def _answers(found: Compared) -> list[tuple[str, Style]]:
     lanes = found.lanes if len(found.lanes) <= ANSWERED_MOST else ()
     sentences: list[tuple[str, Style]] = [(gate, style)] if gate else []
     sentences += [(f"{change_words(lane, found)}.", "strong") for lane in lanes]
-    return sentences if lanes else [*sentences, (_counted(found), "strong")]
+    if lanes:
+        return sentences
+    verdicts = [lane.verdict for lane in found.lanes]
+    counts = [f"{verdicts.count(verdict)} {verdict}" for verdict in dict.fromkeys(verdicts)]
+    after = found.after.training if found.interleaved else side_words(found.after)
+    before = found.before.training if found.interleaved else side_words(found.before)
+    return [*sentences, (f"{after} against {before}, {len(verdicts)} lanes: {joined(counts)}.", "strong")]
 
 
 def change_words(lane: LaneChange, found: Compared) -> str:
@@ -76,14 +93,6 @@ def change_words(lane: LaneChange, found: Compared) -> str:
 def side_words(side: Side) -> str:
     """Return a record's label and id."""
     return side.id if side.label is None else f"@{side.label} ({side.id})"
-
-
-def _counted(found: Compared) -> str:
-    verdicts = [lane.verdict for lane in found.lanes]
-    counts = [f"{verdicts.count(verdict)} {verdict}" for verdict in dict.fromkeys(verdicts)]
-    after = found.after.training if found.interleaved else side_words(found.after)
-    before = found.before.training if found.interleaved else side_words(found.before)
-    return f"{after} against {before}, {len(verdicts)} lanes: {joined(counts)}."
 
 
 def gate_state(found: Compared) -> str:
@@ -119,20 +128,6 @@ def _least(found: Compared, name: str) -> str:
         if name in {lane_change.lane, f"{lane_change.lane}{OF_TRAINING}{lane_change.training}"}
     )
     return "" if lane.ends is None else f"{100 * (over(1, lane.ends[1]) - 1):.1f} %"
-
-
-def _columns(found: Compared) -> list[Column[LaneChange]]:
-    several = found.interleaved and len({lane.training for lane in found.lanes}) > 1
-    trainings: list[Column[LaneChange]] = [Column("training", lambda lane: lane.training, least=14)]
-    return [
-        Column("lane", lambda lane: short_name(lane.lane), least=14),
-        *(trainings if several else []),
-        Column("before", lambda lane: f"{number(lane.before.median)}/s", right=True),
-        Column("after", lambda lane: f"{number(lane.after.median)}/s", right=True),
-        Column("change", change_cell, least=19),
-        Column(found.lanes[0].measured if found.lanes else "heats", _counts),
-        Column("same work", _same_work, least=12),
-    ]
 
 
 def change_cell(lane: LaneChange) -> Cell:
@@ -269,10 +264,8 @@ def _answer(found: History) -> list[str]:
     assert last.change is not None
     since = f", with {joined(last.marks)}" if last.marks else ""
     more = f"; {len(changed)} changes in all" if len(changed) > 1 else ""
-    return [
-        *sentences,
-        f"Last change beyond noise: {faster_or_slower(last.change.ratio)} on {_day(last)} ({last.id}){since}{more}.",
-    ]
+    when = f"{faster_or_slower(last.change.ratio)} on {last.started[:10]} ({last.id})"
+    return [*sentences, f"Last change beyond noise: {when}{since}{more}."]
 
 
 def is_changed(point: HistoryPoint) -> bool:
@@ -287,7 +280,15 @@ def _history_columns(found: History) -> list[Column[HistoryPoint]]:
         Column("label", lambda point: f"@{point.label}" if point.label else "", least=8)
     ]
     is_watched = any(point.step_ms is not None for point in found.points)
-    iterations: list[Column[HistoryPoint]] = [Column("iteration", _iteration, right=True)]
+    iterations: list[Column[HistoryPoint]] = [
+        Column(
+            "iteration",
+            lambda point: (
+                "-" if point.step_ms is None else f"{step(point.step_ms.median)} {spread(point.step_ms)}".rstrip()
+            ),
+            right=True,
+        )
+    ]
     findings: list[Column[HistoryPoint]] = [Column("first finding", lambda point: point.finding or "none", least=24)]
     marks: list[Column[HistoryPoint]] = [Column("what changed", lambda point: ", ".join(point.marks), least=12)]
     return [
@@ -303,10 +304,6 @@ def _history_columns(found: History) -> list[Column[HistoryPoint]]:
 
 def _rate(point: HistoryPoint) -> str:
     return f"{number(point.items_per_s.median)} {spread(point.items_per_s)}".rstrip()
-
-
-def _iteration(point: HistoryPoint) -> str:
-    return "-" if point.step_ms is None else f"{step(point.step_ms.median)} {spread(point.step_ms)}".rstrip()
 
 
 def _change(point: HistoryPoint) -> Cell:
@@ -334,10 +331,6 @@ def _notes(found: History, hidden: int) -> list[str]:
         f"Other lanes: {', '.join(map(short_name, found.others))}." if found.others else "",
     ]
     return [*filter(None, notes)]
-
-
-def _day(point: HistoryPoint) -> str:
-    return point.started[:10]
 
 
 def line_of(values: Sequence[float], *, blocks: bool) -> str:

@@ -67,8 +67,17 @@ def _compare_watches(before: Record, after: Record, fail_above: float | None) ->
     """Compare the iterations of two watched scripts: their time, and its parts."""
     change = _change_of_watches(before, after, ALPHA)
     differences = find_differences(before, after, [])
+    steady_before = _loop_of(before).steady
+    steady_after = _loop_of(after).steady
+    parts = []
+    for words, field in ITERATION_PARTS:
+        one = getattr(steady_before, field)
+        other = getattr(steady_after, field)
+        if not isinstance(one, Missing) and not isinstance(other, Missing) and max(one, other) > 0:
+            parts.append(PartChange(words, one * 1e3, other * 1e3))
+    parts.sort(key=lambda part: -abs(part.after_ms - part.before_ms))
     found = Compared(before.question, _side(before), _side(after), interleaved=False, lanes=(change,),
-                     differences=differences, parts=_parts_of(_loop_of(before), _loop_of(after)))  # fmt: skip
+                     differences=differences, parts=tuple(parts))  # fmt: skip
     return _judged(replace(found, warnings=(*_doubts_of(before), *_doubts_of(after), *_doubts(found))), fail_above)
 
 
@@ -112,15 +121,6 @@ def _rates_of_loop(loop: TrainingLoop, *, by_items: bool) -> list[float]:
     counts = [sum(window.items if by_items else window.iterations for window in block) for block in blocks]
     took_ns = [sum(window.wall_ns for window in block) for block in blocks]
     return [count / ns * 1e9 for count, ns in zip(counts, took_ns, strict=True) if count]
-
-
-def _parts_of(before: TrainingLoop, after: TrainingLoop) -> tuple[PartChange, ...]:
-    found = []
-    for words, field in ITERATION_PARTS:
-        one, other = getattr(before.steady, field), getattr(after.steady, field)
-        if not isinstance(one, Missing) and not isinstance(other, Missing) and max(one, other) > 0:
-            found.append(PartChange(words, one * 1e3, other * 1e3))
-    return tuple(sorted(found, key=lambda part: -abs(part.after_ms - part.before_ms)))
 
 
 def compare_trainings(record: Record, fail_above: float | None = None) -> Compared:
@@ -463,13 +463,9 @@ def _point(record: Record, lane: LaneResult, before: Found | None, earlier: Foun
         machine=", ".join(dict.fromkeys([lane.device.label, record.machine.processor.name])),
         items_per_s=figure,
         heats=len(rates),
-        change=None if earlier is None else _change(earlier, (record, lane)),
+        change=None if earlier is None else change_of(earlier[0], record, (earlier[1], lane), ROW_ALPHA),
         marks=() if before is None else _marks(before, (record, lane)),
     )
-
-
-def _change(before: Found, after: Found) -> LaneChange | None:
-    return change_of(before[0], after[0], (before[1], after[1]), ROW_ALPHA)
 
 
 def _marks(before: Found, after: Found) -> tuple[str, ...]:

@@ -117,7 +117,10 @@ def make_history(
     if not chosen and functions:
         raise UsageError(f"records name several trainings of {what}", f"name one: {', '.join(functions)}")
     if not chosen:
-        raise RecordError(f"no record of {question} trained {what}{_near(what, rows)}", "`laptime list` shows all.")
+        known = list(dict.fromkeys(row.workload for row in rows if row.workload and row.workload != what))
+        alike = difflib.get_close_matches(what, known, n=1)
+        near = f"; did you mean {alike[0]}?" if alike else ""
+        raise RecordError(f"no record of {question} trained {what}{near}", "`laptime list` shows all.")
     if question == "watch":
         return _history_of_watches(what, lane, chosen, load, limit)
     place, others = choose_lane([_places(row, what) for row in chosen], lane, what)
@@ -210,9 +213,3 @@ def _lane_in(record: Record, what: str, place: str) -> LaneResult | None:
         if named == place and (not of or _is_training(training, what)):
             return lane
     return None
-
-
-def _near(what: str, rows: Sequence[RecordRow]) -> str:
-    known = list(dict.fromkeys(row.workload for row in rows if row.workload and row.workload != what))
-    near = difflib.get_close_matches(what, known, n=1)
-    return f"; did you mean {near[0]}?" if near else ""

@@ -360,7 +360,11 @@ def hidden_by_variable(unused: UnusedCard) -> Problem | None:
         value = unused.variable(name)
         if value is None or unused.maker not in makers or (name.startswith("JAX_") and unused.engine != "jax"):
             continue
-        why = _why_platform(value) if name.startswith("JAX_") else _why_hidden(unused, value)
+        if name.startswith("JAX_"):
+            wanted = {word.strip() for word in value.split(",") if word.strip()}
+            why = "" if not wanted or wanted & ACCELERATED else "keeps JAX to other platforms"
+        else:
+            why = _why_hidden(unused, value)
         if why:
             return unused.problem(HIDDEN_CAUSE, f"{name}={value!r} {why}", f"unset {name}", variable=f"{name}={value}")
     return None
@@ -409,11 +413,6 @@ def hosted_without_card(unused: UnusedCard) -> Problem | None:
     return unused.problem("notebook", f"this {service} runtime has no card", ways[service], service=service)
 
 
-def _why_platform(value: str) -> str:
-    wanted = {word.strip() for word in value.split(",") if word.strip()}
-    return "" if not wanted or wanted & ACCELERATED else "keeps JAX to other platforms"
-
-
 def _why_hidden(unused: UnusedCard, value: str) -> str:
     """Return how a variable hides a card. CUDA counts the names up to the first that is not a card."""
     named = [word.strip() for word in value.split(",")]
@@ -428,14 +427,11 @@ def _why_hidden(unused: UnusedCard, value: str) -> str:
                 return f"names card {name}, and there are {len(whole)}, counted from 0{rest}"
         elif name in NOBODY:
             return f"ends with its place {place + 1}, and this card is not among those before"
-        elif not any(_is_uuid(card.uuid, name) for card in there):
+        elif not any(  # a name is a UUID, or its first characters
+            not isinstance(card.uuid, Missing) and plain_uuid(card.uuid).startswith(plain_uuid(name)) for card in there
+        ):
             return f"names {name}, which is no card here"
     return "does not name this card" if len(named) < len(whole) or len(there) != len(whole) else ""
-
-
-def _is_uuid(uuid: str | Missing, name: str) -> bool:
-    """Whether a name is a UUID, or its first characters."""
-    return not isinstance(uuid, Missing) and plain_uuid(uuid).startswith(plain_uuid(name))
 
 
 def _start_words(container: str, given: str) -> str:
@@ -571,16 +567,15 @@ def swap_in_use(machine: Machine) -> Problem | None:
 def saving_power(machine: Machine) -> Problem | None:
     """A governor that saves power raises the clock late, or never."""
     governors = machine.use.governors if machine.use is not None else Missing("not looked at")
-    slow = [] if isinstance(governors, Missing) else [governor for governor in governors if _saves(governor)]
+    if isinstance(governors, Missing):
+        return None
+    endings = ("preferring power", "preferring balance_power")
+    slow = [governor for governor in governors if governor in SAVING or governor.endswith(endings)]
     if not slow:
         return None
     says = f"the processor's clock is governed by {', '.join(slow)}: it saves power"
     return Problem("the processor", "governor", says, "sudo cpupower frequency-set -g performance",
                      {"governors": ", ".join(slow)})  # fmt: skip
-
-
-def _saves(governor: str) -> bool:
-    return governor in SAVING or governor.endswith(("preferring power", "preferring balance_power"))
 
 
 HOST_RULES: tuple[Callable[[Machine], Problem | None], ...] = (

@@ -9,7 +9,7 @@ from laptime.model.frameworks import find_framework, install_command
 from laptime.model.hardware import COPY_EXERCISE, NOT_MEASURED, DeviceKey, DevicePeaks
 from laptime.model.machine import Card, Device, Framework, Machine, Use, match_card
 from laptime.model.quantities import Missing, number, size
-from laptime.questions.doctor.nouns import Checkup, DeviceTest, Problem
+from laptime.questions.doctor.nouns import Checkup, DeviceTest
 from laptime.show.pages.layout import Cell, Column, clean, lay_out_table, painted, table_or_sentences, wrap, wrap_all
 from laptime.show.pages.listing import Fact, fact_lines
 from laptime.show.pages.words import (
@@ -51,22 +51,21 @@ def render_checkup(checkup: Checkup, width: int, *, color: bool) -> str:
     lines += [*wrap(machine_words(checkup.machine), width, "  "), *tried]
     unknown = {trial.share.missing for trial in checkup.trials if trial.product and isinstance(trial.share, Missing)}
     lines += wrap_all((f"- (share of the peak: {reason})" for reason in sorted(unknown)), width)
-    lines += wrap(slowed, width, "  ") if (slowed := _slowed(checkup)) else []
+    busy = [trial.others_cores for trial in checkup.trials if trial.is_slowed]
+    took_cores = [cores for cores in busy if not isinstance(cores, Missing)]
+    if not took_cores:
+        slowed = ""
+    else:
+        cores = checkup.machine.processor.cores_usable
+        slowed = f"Other processes took up to {max(took_cores):.1f} of {cores} cores meanwhile"
+        slowed += ": rates on busy cores are too low."
+    lines += wrap(slowed, width, "  ") if slowed else []
     for problem in (*checkup.unused, *checkup.around):
-        lines += ["", *_problem(problem, width)]
+        # The command has a line of its own, unbroken, so that it can be copied.
+        lines += ["", *wrap(f"{problem.about}: {problem.says}.", width, "  "), f"    {clean(problem.command)}"]
     if checkup.trials and (others := _not_asked(checkup)):
         lines += wrap(f"Not asked: {', '.join(others)}.", width, "  ")
     return "\n".join(lines) + "\n"
-
-
-def _slowed(checkup: Checkup) -> str:
-    """Return that rates are too low, since other processes took cores meanwhile."""
-    slowed = [trial.others_cores for trial in checkup.trials if trial.is_slowed]
-    took = [cores for cores in slowed if not isinstance(cores, Missing)]
-    if not took:
-        return ""
-    cores = checkup.machine.processor.cores_usable
-    return f"Other processes took up to {max(took):.1f} of {cores} cores meanwhile: rates on busy cores are too low."
 
 
 def _not_asked(checkup: Checkup) -> list[str]:
@@ -87,11 +86,6 @@ def _outcome(trial: DeviceTest) -> Cell:
     return Cell(f"works, {rate}, {100 * trial.share:.0f} % of its measured peak", "good")
 
 
-def _problem(problem: Problem, width: int) -> list[str]:
-    """Return a problem, with its command on a separate line, unbroken, so that it can be copied."""
-    return [*wrap(f"{problem.about}: {problem.says}.", width, "  "), f"    {clean(problem.command)}"]
-
-
 # Processors and cards: what each can do and does now, which framework can use it, and its peaks.
 
 DeviceFacts = dict[str, object]
@@ -104,8 +98,27 @@ NO_FRAMEWORK = "No framework is installed"
 
 def hardware(machine: Machine, width: int) -> list[str]:
     """Return lines for processor, memory and every card, each with its current load. Each reason appears once."""
-    facts = [*_processor(machine), *_memory(machine)] if machine.use is not None else []
-    facts += _drivers(machine)
+    use = machine.use
+    around = machine.surroundings
+    words = [memory_words(machine)]
+    if use is not None and not isinstance(use.memory_available_bytes, Missing):
+        words.append(f"{size(use.memory_available_bytes)} available")
+    if use is not None and not isinstance(use.swap_used_bytes, Missing) and use.swap_used_bytes:
+        words.append(f"{size(use.swap_used_bytes)} swapped out")
+    shared = None if around is None else around.shared_memory_bytes
+    if shared is not None and not isinstance(shared, Missing) and shared < SHARED_MEMORY_SMALL:
+        words.append(f"only {size(shared)} shared (/dev/shm)")
+    facts: list[Fact] = []
+    if use is not None:
+        now = ("  now", ", ".join(_now(use)))
+        facts = [("processor", processor_words(machine)), now, ("memory", ", ".join(words))]
+    # The version of each driver once, not for every card
+    versions: dict[str, str] = {}
+    for card in machine.cards:
+        if not isinstance(card.driver, Missing):
+            cuda = "" if isinstance(card.cuda, Missing) else f", CUDA up to {card.cuda}"
+            versions.setdefault(f"{card.maker} driver", f"{card.driver}{cuda}")
+    facts += list(versions.items())
     facts += [fact for card in machine.cards for fact in _card(card, machine)]
     # Why no card is known, or why the NVIDIA driver failed although other cards are known
     if not machine.cards:
@@ -166,11 +179,6 @@ def _card_row(card: Card, machine: Machine) -> DeviceFacts:
     }
 
 
-def _processor(machine: Machine) -> list[Fact]:
-    now = [] if machine.use is None else [("  now", ", ".join(_now(machine.use)))]
-    return [("processor", processor_words(machine)), *now]
-
-
 def _now(use: Use) -> list[str]:
     """Return load and clocks. What is not known is left out: a virtual machine shows no clocks and no governors."""
     figures = [] if isinstance(use.busy_percent, Missing) else [f"{use.busy_percent:.0f} % busy"]
@@ -180,32 +188,23 @@ def _now(use: Use) -> list[str]:
     return figures
 
 
-def _memory(machine: Machine) -> list[Fact]:
-    use, around, words = machine.use, machine.surroundings, [memory_words(machine)]
-    if use is not None and not isinstance(use.memory_available_bytes, Missing):
-        words.append(f"{size(use.memory_available_bytes)} available")
-    if use is not None and not isinstance(use.swap_used_bytes, Missing) and use.swap_used_bytes:
-        words.append(f"{size(use.swap_used_bytes)} swapped out")
-    shared = None if around is None else around.shared_memory_bytes
-    if shared is not None and not isinstance(shared, Missing) and shared < SHARED_MEMORY_SMALL:
-        words.append(f"only {size(shared)} shared (/dev/shm)")
-    return [("memory", ", ".join(words))]
-
-
-def _drivers(machine: Machine) -> list[Fact]:
-    """Return each driver's version once, not for every card."""
-    versions: dict[str, str] = {}
-    for card in machine.cards:
-        if not isinstance(card.driver, Missing):
-            cuda = "" if isinstance(card.cuda, Missing) else f", CUDA up to {card.cuda}"
-            versions.setdefault(f"{card.maker} driver", f"{card.driver}{cuda}")
-    return list(versions.items())
-
-
 def _card(card: Card, machine: Machine) -> list[Fact]:
     bus = "" if isinstance(card.bus, Missing) else f" {card.bus}"
     label = f"card{bus}" if card.parent is None else "  instance"
-    words = [_name(card), *_abilities(card), *_card_now(card)]
+    abilities = [] if isinstance(card.capability, Missing) else [f"capability {card.capability}"]
+    abilities += [_link(card)] if _link(card) else []
+    abilities += [] if isinstance(card.power_limit_mw, Missing) else [f"at most {number(card.power_limit_mw / 1e3)} W"]
+    abilities += [] if isinstance(card.ecc, Missing) else [f"ECC {'on' if card.ecc else 'off'}"]
+    abilities = [*abilities, "split into instances (MIG)"] if card.mig is True else abilities
+    total, used, busy, held = card.memory_bytes, card.memory_used_bytes, card.busy_percent, card.processes
+    now: list[str] = []
+    if not isinstance(total, Missing):
+        in_use = "" if isinstance(used, Missing) else f", {size(used) if used else 'none'} of it in use"
+        now = [f"{whole_size(total)}{in_use}"]
+    now += [] if isinstance(busy, Missing) else [f"{busy:.0f} % busy"]
+    if not isinstance(held, Missing) and held:
+        now.append(f"{len(held)} process{'es' * (len(held) != 1)} on it")
+    words = [_name(card), *abilities, *now]
     users = users_of(card, machine)
     if users:
         whose = f"used by {', '.join(users)}"
@@ -222,14 +221,6 @@ def _name(card: Card) -> str:
     return f"{card.maker} card" if isinstance(card.name, Missing) else card.name
 
 
-def _abilities(card: Card) -> list[str]:
-    words = [] if isinstance(card.capability, Missing) else [f"capability {card.capability}"]
-    words += [_link(card)] if _link(card) else []
-    words += [] if isinstance(card.power_limit_mw, Missing) else [f"at most {number(card.power_limit_mw / 1e3)} W"]
-    words += [] if isinstance(card.ecc, Missing) else [f"ECC {'on' if card.ecc else 'off'}"]
-    return [*words, "split into instances (MIG)"] if card.mig is True else words
-
-
 def _link(card: Card) -> str:
     """Return the PCIe link as it is now and, if it is slower than its maximum, that maximum too."""
     now, most = _lanes(card.pcie_generation, card.pcie_width), _lanes(card.pcie_generation_most, card.pcie_width_most)
@@ -241,18 +232,6 @@ def _link(card: Card) -> str:
 def _lanes(generation: int | Missing, width: int | Missing) -> str:
     parts = [] if isinstance(generation, Missing) else [str(generation)]
     return " ".join([*parts, *([] if isinstance(width, Missing) else [f"x{width}"])])
-
-
-def _card_now(card: Card) -> list[str]:
-    total, used, busy, held = card.memory_bytes, card.memory_used_bytes, card.busy_percent, card.processes
-    words: list[str] = []
-    if not isinstance(total, Missing):
-        in_use = "" if isinstance(used, Missing) else f", {size(used) if used else 'none'} of it in use"
-        words = [f"{whole_size(total)}{in_use}"]
-    words += [] if isinstance(busy, Missing) else [f"{busy:.0f} % busy"]
-    if not isinstance(held, Missing) and held:
-        words.append(f"{len(held)} process{'es' * (len(held) != 1)} on it")
-    return words
 
 
 def _is_unused(card: Card, machine: Machine) -> bool:

@@ -94,8 +94,8 @@ def measure_limits(machine: Machine, cache: PeakCache, patience_s: float) -> Dev
             cache.tell(f"{key.label}: {kept.missing}")
     measured = dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
     found: dict[DeviceKey, DevicePeaks | Missing] = {}
-    for key, measured in _measure(machine, cache.tell, patience_s):
-        found[key] = peaks = join_peaks(key, measured, measured)
+    for key, by_framework in _measure(machine, cache.tell, patience_s):
+        found[key] = peaks = join_peaks(key, by_framework, measured)
         if peaks.peaks:
             cache.keep(peaks)
     return tuple(found.items())

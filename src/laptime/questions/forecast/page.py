@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from math import inf
 
-from laptime.model.hardware import CheckedForecast, DeviceForecast, Fits, HardwareForecast, HeldMemory, Range
+from laptime.model.hardware import CheckedForecast, DeviceForecast, Fits, HardwareForecast, Range
 from laptime.model.quantities import Missing, number, percent, size, step
 from laptime.model.record import Record
 from laptime.show.pages.layout import FIELD_INDENT, Cell, Column, painted, table_or_sentences, wrap
@@ -38,11 +38,44 @@ def render_forecast(found: HardwareForecast, view: View, by: str = "time") -> st
     """Return the page, its rows by time or by money."""
     view = replace(view, width=max(view.width, NARROWEST))
     rows = found.rows if by == "time" else sorted(found.rows, key=_cost)
-    table = table_or_sentences(_columns(found, view), rows, view.inner.width, color=view.color)
+    whole: list[Column[DeviceForecast]] = []
+    if found.laps > 1:
+        whole = [Column(f"{found.laps} laps", lambda row: _in_one_unit(row.whole_s), right=True)]
+    columns: list[Column[DeviceForecast]] = [
+        Column("", lambda row: Cell(_short(row), "bad" if row.fits == HAS_NO_ROOM else ""), least=14),
+        Column("step", lambda row: _ends(row.step_ms, step), right=True),
+        Column(found.per, lambda row: _ends(row.lap_s, lap), right=True, least=14),
+        *whole,
+        Column("as fast", lambda row: span(row.factor), right=True),
+        Column("binds", lambda row: "no room" if row.fits == HAS_NO_ROOM else BINDS[row.binds]),
+    ]
+    if not isinstance(found.loader_items_per_s, Missing):
+        columns.append(Column("loader", _loading, right=True))
+    if any(not isinstance(row.cost, Missing) for row in found.rows):
+        columns.append(Column("cost", lambda row: "-" if isinstance(row.cost, Missing) else usd(row.cost), right=True))
+    if view.details:
+        columns += [
+            Column("computes", lambda row: percent(row.busy_share), right=True),
+            Column(
+                "memory",
+                lambda row: "-" if row.memory_bytes is None else _ends(row.memory_bytes, size),
+                right=True,
+            ),
+            Column(
+                "at most",
+                lambda row: "-" if isinstance(row.energy_wh, Missing) else f"{number(row.energy_wh)} Wh",
+                right=True,
+            ),
+        ]
+    table = table_or_sentences(columns, rows, view.inner.width, color=view.color)
+    distrust: list[str] = []
+    if found.distrust is not None:
+        words = f"NOT RELIABLE: {short_names(found.distrust)} Race again while the machine is quiet."
+        distrust = painted(words, view.width, "bad", color=view.color)
     return (
         "\n".join(
             [
-                *([] if found.distrust is None else painted(_distrust(found), view.width, "bad", color=view.color)),
+                *distrust,
                 *painted(f"{found.what}: {say(found)}", view.width, "strong", color=view.color),
                 "",
                 *(FIELD_INDENT + line for line in table),
@@ -52,10 +85,6 @@ def render_forecast(found: HardwareForecast, view: View, by: str = "time") -> st
         )
         + "\n"
     )
-
-
-def _distrust(found: HardwareForecast) -> str:
-    return f"NOT RELIABLE: {short_names(found.distrust or '')} Race again while the machine is quiet."
 
 
 def say(found: HardwareForecast) -> str:
@@ -100,39 +129,6 @@ def _loaders(found: HardwareForecast, rows: Sequence[DeviceForecast]) -> str:
 
 def _loading(row: DeviceForecast) -> str:
     return "-" if isinstance(row.loader_ms, Missing) else step(row.loader_ms)
-
-
-def _columns(found: HardwareForecast, view: View) -> list[Column[DeviceForecast]]:
-    whole: list[Column[DeviceForecast]] = []
-    if found.laps > 1:
-        whole = [Column(f"{found.laps} laps", lambda row: _in_one_unit(row.whole_s), right=True)]
-    columns: list[Column[DeviceForecast]] = [
-        Column("", lambda row: Cell(_short(row), "bad" if row.fits == HAS_NO_ROOM else ""), least=14),
-        Column("step", lambda row: _ends(row.step_ms, step), right=True),
-        Column(found.per, lambda row: _ends(row.lap_s, lap), right=True, least=14),
-        *whole,
-        Column("as fast", lambda row: span(row.factor), right=True),
-        Column("binds", lambda row: "no room" if row.fits == HAS_NO_ROOM else BINDS[row.binds]),
-    ]
-    if not isinstance(found.loader_items_per_s, Missing):
-        columns.append(Column("loader", _loading, right=True))
-    if any(not isinstance(row.cost, Missing) for row in found.rows):
-        columns.append(Column("cost", lambda row: "-" if isinstance(row.cost, Missing) else usd(row.cost), right=True))
-    if view.details:
-        columns += [
-            Column("computes", lambda row: percent(row.busy_share), right=True),
-            Column(
-                "memory",
-                lambda row: "-" if row.memory_bytes is None else _ends(row.memory_bytes, size),
-                right=True,
-            ),
-            Column(
-                "at most",
-                lambda row: "-" if isinstance(row.energy_wh, Missing) else f"{number(row.energy_wh)} Wh",
-                right=True,
-            ),
-        ]
-    return columns
 
 
 def _short(row: DeviceForecast) -> str:
@@ -182,26 +178,17 @@ def _notes(found: HardwareForecast, view: View) -> list[str]:
         return [*notes, *refused, "Prices, energy, memory and notes: --details."]
     notes += [f"{note[0].upper()}{note[1:]}." for note in found.notes]
     if found.held is not None:
-        notes.append(f"Tensors at the fullest moment of a step: {_parts(found.held)}.")
+        counts = sorted(((getattr(found.held, f"{name}_bytes"), word) for name, word in HELD.items()), reverse=True)
+        parts = ", ".join(f"{word} {size(count)}" for count, word in counts if count)
+        notes.append(f"Tensors at the fullest moment of a step: {parts}.")
     if isinstance(loader, Missing):
         notes.append(f"Loader: {loader.missing}.")
     notes += [f"{_short(row)}: {'; '.join(row.notes)}." for row in found.rows if row.notes]
     return [*notes, *refused]
 
 
-def _parts(held: HeldMemory) -> str:
-    """Return the parts of what a step holds, the largest ones first."""
-    parts = sorted(((getattr(held, f"{name}_bytes"), word) for name, word in HELD.items()), reverse=True)
-    return ", ".join(f"{word} {size(count)}" for count, word in parts if count)
-
-
 def _mean_off(rows: Sequence[CheckedForecast]) -> str:
     return percent(sum(abs(row.off) for row in rows) / len(rows))
-
-
-def _source(row: CheckedForecast) -> str:
-    """Return where a step was measured; and by what else than its operators it was predicted."""
-    return row.source if row.share is None else f"{row.source}; by {percent(row.share)} of its peak, as the cards"
 
 
 def render_checked(found: Sequence[CheckedForecast], view: View) -> str:
@@ -213,7 +200,12 @@ def render_checked(found: Sequence[CheckedForecast], view: View) -> str:
         Column("predicted", lambda row: _ends(row.predicted_ms, step), right=True),
         Column("off", lambda row: Cell(f"{100 * row.off:+.0f} %", "" if row.is_within else "bad"), right=True),
         Column("", lambda row: "" if row.is_within else "not explained by the hardware", least=10),
-        Column("source", _source),
+        Column(
+            "source",
+            lambda row: (
+                row.source if row.share is None else f"{row.source}; by {percent(row.share)} of its peak, as the cards"
+            ),
+        ),
     ]
     if not found:
         return "Nothing to check: no record and no published result is of a known device.\n"

@@ -25,7 +25,7 @@ from laptime.model.machine import Machine
 from laptime.model.options import find_option
 from laptime.model.quantities import Missing, plain
 from laptime.model.questions import find_question
-from laptime.model.record import LaneResult, Record
+from laptime.model.record import Record
 from laptime.model.stats import median
 from laptime.model.workload import Workload
 from laptime.planner.lanes import parse_lane
@@ -173,6 +173,10 @@ def forecast_device(
     step_s, spread = found.step_s, found.spread
     needed = measured.memory_on(device)
     whole_s = range_of(step_s * measured.steps * measured.laps, spread)
+    notes = found.notes
+    if device.price_per_hour is not None:
+        price = f"{plain(device.price_per_hour)} USD an hour: {device.price_provider}, {device.price_date}"
+        notes = (*notes, price)
     return DeviceForecast(
         device=device,
         step_ms=range_of(1e3 * step_s, spread),
@@ -187,7 +191,7 @@ def forecast_device(
         energy_wh=_per_hour(device.power_w, whole_s, "its power is not known"),
         cost=_per_hour(device.price_per_hour, whole_s, "no price of an hour is known"),
         factor=range_of(measured.step_ms / 1e3 / step_s, math.hypot(spread, measured.spread)),
-        notes=(*found.notes, *_price_note(device)),
+        notes=notes,
     )
 
 
@@ -218,7 +222,7 @@ def _on_card(
         return found
     found = with_python(found, measured.python_s * times_as_long(measured.core_score, device.core_score))
     host_binds = found.host_s > found.device_s
-    is_guess = host_binds and _is_unscaled(measured, device)
+    is_guess = host_binds and (device.core_score is None or (measured.python_s > 0 and measured.core_score is None))
     learned = learn_from(steps, device, measured.precision, measured.execution, known)
     device_s, step_s = learned.times * found.device_s, learned.times * found.step_s
     loading_s, notes = _loading_s(measured, device), _notes(device, measured.precision, known, found)
@@ -243,11 +247,6 @@ def _with_loader(found: _Predicted, loader: MeasuredLoader | Missing) -> _Predic
     return replace(found, step_s=found.loading_s, binds=binds, spread=loader.spread) if binds == "loader" else found
 
 
-def _is_unscaled(measured: MeasuredLane, device: KnownDevice) -> bool:
-    """Whether the host's work is taken as it was measured: how fast a core is there, or was here, is not known."""
-    return device.core_score is None or (measured.python_s > 0 and measured.core_score is None)
-
-
 def _loading_s(measured: MeasuredLane, device: KnownDevice) -> float | Missing:
     """Return how long the loader takes for a batch there. The authors' takes one core, ours all but one of a host.
 
@@ -265,12 +264,6 @@ def _loading_s(measured: MeasuredLane, device: KnownDevice) -> float | Missing:
 
 def _per_hour(rate: float | None, whole_s: Range, why_not: str) -> float | Missing:
     return Missing(why_not) if rate is None else rate * whole_s.middle / 3600
-
-
-def _price_note(device: KnownDevice) -> tuple[str, ...]:
-    if device.price_per_hour is None:
-        return ()
-    return (f"{plain(device.price_per_hour)} USD an hour: {device.price_provider}, {device.price_date}",)
 
 
 def _notes(device: KnownDevice, precision: str, known: Efficiencies, found: StepForecast) -> tuple[str, ...]:
@@ -402,13 +395,16 @@ def with_cards(record: Record) -> Record:
 
 def predict_cards(record: Record) -> PredictedCards | None:
     lanes = [lane_result for lane_result in training_lanes(record) if lane_result.device.kind == "cpu"]
-    lane = _lane_of(record, lanes)
+    if record.question == "why":
+        lane = lanes[0] if lanes and lanes[0] == record.lanes[0] else None
+    else:
+        lane = max(lanes, key=lambda lane: lane.items_per_s.median if lane.items_per_s else 0.0, default=None)
     measured = None if lane is None else measure_lane(record, lane)
     if measured is None or isinstance(measured, Missing):
         return None
     found = [forecast_device(measured, find_device(name, known_devices()), known_efficiencies()) for name in THREE]
     rows = tuple(
-        _factor_of(forecast)
+        CardFactor(forecast.device.name, forecast.factor, forecast.binds)
         for forecast in found
         if not isinstance(forecast, Missing) and forecast.fits != "does not fit"
     )
@@ -420,14 +416,3 @@ def has_card(machine: Machine) -> bool:
     return bool(machine.cards) or any(
         device.usable and device.kind != "cpu" for framework in machine.frameworks for device in framework.devices
     )
-
-
-def _lane_of(record: Record, lanes: list[LaneResult]) -> LaneResult | None:
-    """Return the lane that a `why` is about, or the fastest of a race."""
-    if record.question == "why":
-        return lanes[0] if lanes and lanes[0] == record.lanes[0] else None
-    return max(lanes, key=lambda lane: lane.items_per_s.median if lane.items_per_s else 0.0, default=None)
-
-
-def _factor_of(found: DeviceForecast) -> CardFactor:
-    return CardFactor(found.device.name, found.factor, found.binds)

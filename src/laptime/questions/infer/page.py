@@ -69,11 +69,26 @@ def page_parts(record: Record, view: View) -> PageParts:
     # Whether all lanes answer as the reference does, in one sentence
     clauses = _answers_clauses(record)
     answers_sentence = f"Same answers: {clauses}." if clauses else ""
+    answers = inference_of(record)
+    heats = [sum(heat.process.status == "ok" for heat in lane.heats) for lane in answers.lanes]
+    elapsed = duration(record.elapsed_s)
+    if record.status != "finished":
+        planned = answers.pace.heats * len(answers.lanes)
+        closing = f"{footnotes.status_words(record)}: {sum(heats)} of {planned} heats kept, {elapsed}."
+    else:
+        calls = sum(lane.calls for lane in answers.lanes)
+        fewest, most = min(heats, default=0), max(heats, default=0)
+        count = f"{most}" if fewest == most else f"{fewest} to {most}"
+        turns = " in turns" if any(heat.call_turns for lane in answers.lanes for heat in lane.heats) else ""
+        short = ""
+        if 0 < most < answers.pace.heats:
+            short = f" The budget of {duration(record.ask.budget_s)} allowed no more of {answers.pace.heats}."
+        closing = f"{count} heat{'s' * (most != 1)} each{turns}, {calls:,} single calls, {elapsed}.{short}"
     return PageParts(
         answer=[*footnotes.distrust(record), Said(f"{place_words(record)}: {_answer(record)}")],
         figures=rows,
         notes=_notes(record),
-        done=" ".join(filter(None, [answers_sentence, _closing(record)])),
+        done=" ".join(filter(None, [answers_sentence, closing])),
         details=_details(record, view),
         glance=glance_of(record),
     )
@@ -260,7 +275,11 @@ def _waits(record: Record, width: int, *, color: bool) -> list[str]:
         Column("network", lambda pair: _part(pair[1].network_s), right=True),
         Column("first call", lambda pair: _part(pair[1].first_call_s), right=True),
         Column("first answer", lambda pair: _part(pair[1].first_answer_s), right=True),
-        Column("a further one", lambda pair: _further(pair[1].further_call_s), right=True),
+        Column(
+            "a further one",
+            lambda pair: "-" if isinstance(pair[1].further_call_s, Missing) else step(pair[1].further_call_s * 1e3),
+            right=True,
+        ),
     ]
     table = table_or_sentences(columns, waits, width, color=color)
     return [*wrap("A program that starts for one answer waits:", width, "  "), *table] if waits else []
@@ -268,10 +287,6 @@ def _waits(record: Record, width: int, *, color: bool) -> list[str]:
 
 def _part(seconds: float | Missing) -> str:
     return "-" if isinstance(seconds, Missing) else about(seconds)
-
-
-def _further(seconds: float | Missing) -> str:
-    return "-" if isinstance(seconds, Missing) else step(seconds * 1e3)
 
 
 def _failure(lane: InferLane) -> str:
@@ -345,7 +360,14 @@ def _batch_factors(record: Record, width: int) -> list[str]:
 
 def _remarks(record: Record) -> list[str]:
     """Return what a reader must know before trusting the figures."""
-    remarks = [*record.answer.alone, *(_own_batch(lane) for lane in inference_of(record).lanes)]
+    remarks = [
+        *record.answer.alone,
+        *(
+            f"{short_name(lane.lane)}: a call is of {lane.items_a_call} items, the only batch that it takes."
+            for lane in inference_of(record).lanes
+            if lane.items_a_call not in {None, 1}
+        ),
+    ]
     remarks += [_steadiness(lane) for lane in inference_of(record).lanes]
     return [*remarks, footnotes.disturbed(_flags(record)), *footnotes.notes(record)]
 
@@ -355,12 +377,6 @@ def _flags(record: Record) -> list[str | None]:
     heats = [heat for lane in inference_of(record).lanes for heat in lane.heats]
     calls = [heat.calls_flag for heat in heats if heat.calls_ns]
     return [*calls, *(window.flag for heat in heats for run in heat.batches for window in run.windows)]
-
-
-def _own_batch(lane: InferLane) -> str:
-    if lane.items_a_call in {None, 1}:
-        return ""
-    return f"{short_name(lane.lane)}: a call is of {lane.items_a_call} items, the only batch that it takes."
 
 
 def _steadiness(lane: InferLane) -> str:
@@ -403,24 +419,6 @@ def _parity_words(parity: Parity) -> str:
     )  # fmt: skip
     strays = "" if parity.strays is None else f"; {parity.strays_precision} strays {tiny(parity.strays)}"
     return f"yes{worst}{strays}"
-
-
-def _closing(record: Record) -> str:
-    """Return how many heats and single calls there were, and how long they took."""
-    answers = inference_of(record)
-    heats = [sum(heat.process.status == "ok" for heat in lane.heats) for lane in answers.lanes]
-    elapsed = duration(record.elapsed_s)
-    if record.status != "finished":
-        planned = answers.pace.heats * len(answers.lanes)
-        return f"{footnotes.status_words(record)}: {sum(heats)} of {planned} heats kept, {elapsed}."
-    calls = sum(lane.calls for lane in answers.lanes)
-    fewest, most = min(heats, default=0), max(heats, default=0)
-    count = f"{most}" if fewest == most else f"{fewest} to {most}"
-    turns = " in turns" if any(heat.call_turns for lane in answers.lanes for heat in lane.heats) else ""
-    short = ""
-    if 0 < most < answers.pace.heats:
-        short = f" The budget of {duration(record.ask.budget_s)} allowed no more of {answers.pace.heats}."
-    return f"{count} heat{'s' * (most != 1)} each{turns}, {calls:,} single calls, {elapsed}.{short}"
 
 
 # The figures of inference: factors, how long a call takes, and how many items per second at each batch size.

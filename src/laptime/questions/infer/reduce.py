@@ -102,7 +102,7 @@ def summarise_infer_lane(
         step_ms=call,
         lap_s=None,
         items_per_s=rate(call, items),
-        first_step_ms=middle(_first_ms(heat) for heat in heats),
+        first_step_ms=middle(None if heat.first_call_ns is None else heat.first_call_ns / 1e6 for heat in heats),
         startup_s=middle(startup_s(heat.process.phases_s) for heat in heats),
         peak_memory_bytes=largest((heat.process.peak_memory_bytes for heat in heats), NO_HEAT_RUN),
         device_memory_bytes=largest((heat.process.device_memory_bytes for heat in heats), NO_HEAT_RUN),
@@ -222,7 +222,3 @@ def _wait(heats: Sequence[InferHeat]) -> Wait | None:
 
 def _estimate(heats: Sequence[InferHeat], read: Read) -> Estimate | None:
     return estimate([value for heat in heats if (value := read(heat)) is not None])
-
-
-def _first_ms(heat: InferHeat) -> float | None:
-    return None if heat.first_call_ns is None else heat.first_call_ns / 1e6

@@ -68,28 +68,6 @@ class InferenceRace:
 
     def run(self) -> None:
         """Run interleaved rounds of heats, as many as fit into the budget."""
-        self._make_ready()
-        while True:
-            began_s = time.monotonic()
-            self._run_round()
-            if self._is_done(time.monotonic() - began_s):
-                break
-
-    def reduce(self, status: RecordStatus) -> Outcome:
-        """Describe how each lane answers, and compare it with the first lane that answers."""
-        answers = tuple(self._describe(lane) for lane in self._job.plan.lanes)
-        lanes = tuple(self._summarise(*pair) for pair in zip(self._job.plan.lanes, answers, strict=True))
-        reference = self._reference if isinstance(self._reference, AnswerReference) else None
-        known = (heat.process.parameters for heats in self._heats.values() for heat in heats)
-        return Outcome(
-            lanes,
-            InferAnswer(self._pace, answers, self._factors(lanes), reference, self._why_alone),
-            tuple(filter(None, map(judge_answers, answers)))[:1] if status != "running" else (),
-            parameters=next((count for count in known if count), None),
-        )
-
-    def _make_ready(self) -> None:
-        """Make files only if --items asks for them (answers to arrays take as long), then compute the reference."""
         job = self._job
         if job.plan.ask.items is not None:
             job.supply_data(job.announce)
@@ -106,6 +84,28 @@ class InferenceRace:
         else:
             job.own_code.note_success(lane)
             self._reference = made
+        while True:
+            began_s = time.monotonic()
+            self._run_round()
+            # No further round is wanted, or none would fit. No ratio is used.
+            round_s = time.monotonic() - began_s
+            if self._rounds >= self._pace.heats or not self._running or round_s > job.left_s:
+                break
+
+    def reduce(self, status: RecordStatus) -> Outcome:
+        """Describe how each lane answers, and compare it with the first lane that answers."""
+        answers = tuple(self._describe(lane) for lane in self._job.plan.lanes)
+        lanes = tuple(self._summarise(*pair) for pair in zip(self._job.plan.lanes, answers, strict=True))
+        reference = self._reference if isinstance(self._reference, AnswerReference) else None
+        known = (heat.process.parameters for heats in self._heats.values() for heat in heats)
+        return Outcome(
+            lanes,
+            InferAnswer(
+                self._pace, answers, self._factors(lanes), reference, say_why_alone(self._job.plan, self._alone)
+            ),
+            tuple(filter(None, map(judge_answers, answers)))[:1] if status != "running" else (),
+            parameters=next((count for count in known if count), None),
+        )
 
     def _run_round(self) -> None:
         """Run one heat of each lane, in turns or one after another, every other round in reverse order: A B, B A."""
@@ -165,7 +165,7 @@ class InferenceRace:
     def _runner(self, lane: PlannedLane, pace: InferPace, place: int = 0, then: str = "") -> InferenceRunner:
         job, ask = self._job, self._job.plan.ask
         sampler = None if lane.framework == FAKE_FRAMEWORK else self._sensors.sampler_for(lane.name, lane.computes_on)
-        number = self._done + place
+        number = sum(map(len, self._heats.values())) + place
         order = InferOrder(order_heat(job.plan, lane, job.plan.pace, number), pace)
         limits = Limits(ask.patience_s, ask.watchdog_s)
         return InferenceRunner(order, limits, job.cores, partial(self._show, lane, then), sampler)
@@ -174,19 +174,6 @@ class InferenceRace:
         self._heats[lane.name].append(heat)
         self._job.save()
         self._say([lane.name], "done")
-
-    @property
-    def _why_alone(self) -> tuple[str, ...]:
-        return say_why_alone(self._job.plan, self._alone)
-
-    def _is_done(self, round_s: float) -> bool:
-        """Whether no further round is wanted, or none would fit. No ratio is used."""
-        job = self._job
-        return self._rounds >= self._pace.heats or not self._running or round_s > job.left_s
-
-    @property
-    def _done(self) -> int:
-        return sum(map(len, self._heats.values()))
 
     # Progress, shown when a process starts, builds or ends, and between turns, while all heats are stopped.
 

@@ -73,8 +73,40 @@ def _of_lane(lane: LaneResult, profile: Profile, width: int, top: int, *, color:
         together = sum(operator.own_ms for operator in rest)
         others = f"and {len(rest)} more, {step(together)} together"
     lines += wrap(others, width, "  ")
-    lines += _memory(profile, width)
-    lines += [] if lane.device.kind == "cpu" else wrap(_device(profile), width, "  ")
+    known = [
+        (operator, operator.memory_bytes)
+        for operator in profile.operators
+        if not isinstance(operator.memory_bytes, Missing)
+    ]
+    largest = max((taken for _, taken in known), default=0.0)
+    takers = [(taken, operator) for operator, taken in known if taken > 0 and taken >= WORTH_A_ROW * largest]
+    most = sorted(takers, key=lambda pair: -pair[0])[:TOP_OF_MEMORY]
+    if most:
+        memory = flow(
+            (f"{cut_middle(operator.name, 40)} {size(taken)}" for taken, operator in most), width, "most memory: "
+        )
+    else:
+        reasons = {
+            operator.memory_bytes.missing
+            for operator in profile.operators
+            if isinstance(operator.memory_bytes, Missing)
+        }
+        memory = wrap(f"- (memory: {'; '.join(sorted(reasons))})", width, "  ") if reasons and not known else []
+    lines += memory
+    busy, own = profile.device_busy, profile.device_ms
+    if isinstance(busy, Missing):
+        device = f"- (device: {busy.missing})"
+    else:
+        words = f"device busy {percent(busy)} of the profiled time"
+        if not isinstance(own, Missing):
+            words += f": {step(own)} a step, {percent(min(1.0, own / profile.plain_ms))} of one without the profiler"
+        if isinstance(profile.kernels, Missing) or isinstance(profile.kernel_mean_us, Missing):
+            device = words
+        else:
+            device = (
+                f"{words}; {_count(profile.kernels)} kernels a step of {step(profile.kernel_mean_us / 1e3)} on average"
+            )
+    lines += [] if lane.device.kind == "cpu" else wrap(device, width, "  ")
     lines += [] if profile.work is None and lane.roofline is not None else wrap(_work(profile), width, "  ")
     return [*lines, *wrap_all(profile.notes, width), *_trace(profile, width)]
 
@@ -115,39 +147,6 @@ def cut_middle(name: str, places: int) -> str:
     head = (places - 1) // 2
     tail = places - 1 - head
     return name[:head] + ELLIPSIS + name[len(name) - tail :]
-
-
-def _memory(profile: Profile, width: int) -> list[str]:
-    """Return the operators that allocated the most memory. They need not be the slowest ones."""
-    known = [
-        (operator, operator.memory_bytes)
-        for operator in profile.operators
-        if not isinstance(operator.memory_bytes, Missing)
-    ]
-    largest = max((taken for _, taken in known), default=0.0)
-    takers = [(taken, operator) for operator, taken in known if taken > 0 and taken >= WORTH_A_ROW * largest]
-    most = sorted(takers, key=lambda pair: -pair[0])[:TOP_OF_MEMORY]
-    if most:
-        return flow(
-            (f"{cut_middle(operator.name, 40)} {size(taken)}" for taken, operator in most), width, "most memory: "
-        )
-    reasons = {
-        operator.memory_bytes.missing for operator in profile.operators if isinstance(operator.memory_bytes, Missing)
-    }
-    return wrap(f"- (memory: {'; '.join(sorted(reasons))})", width, "  ") if reasons and not known else []
-
-
-def _device(profile: Profile) -> str:
-    """Return how busy the device was, in the profiled time and as a share of a step without the profiler."""
-    busy, own = profile.device_busy, profile.device_ms
-    if isinstance(busy, Missing):
-        return f"- (device: {busy.missing})"
-    words = f"device busy {percent(busy)} of the profiled time"
-    if not isinstance(own, Missing):
-        words += f": {step(own)} a step, {percent(min(1.0, own / profile.plain_ms))} of one without the profiler"
-    if isinstance(profile.kernels, Missing) or isinstance(profile.kernel_mean_us, Missing):
-        return words
-    return f"{words}; {_count(profile.kernels)} kernels a step of {step(profile.kernel_mean_us / 1e3)} on average"
 
 
 def _work(profile: Profile) -> str:

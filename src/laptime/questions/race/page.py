@@ -116,7 +116,10 @@ def node_lines(record: Record, width: int) -> list[str]:
     """Return a line a node: its type, its name, and what it has."""
     lines: list[str] = []
     for node in nodes_of(record):
-        facts = [] if node.machine is None else [machine_words(node.machine), *_told(node.machine, record)]
+        facts: list[str] = []
+        if node.machine is not None:
+            versions = dict(_facts(node.machine, record))
+            facts = [machine_words(node.machine), *(f"{what} {value}" for what, value in versions.items())]
         words = [
             f"{node.of}: {node.host or 'its name is not known'}",
             node.node[:12],
@@ -129,10 +132,6 @@ def node_lines(record: Record, width: int) -> list[str]:
 
 def nodes_of(record: Record) -> tuple[FleetNode, ...]:
     return record.answer.nodes if isinstance(record.answer, RaceAnswer) else ()
-
-
-def _told(machine: Machine, record: Record) -> list[str]:
-    return [f"{what} {value}" for what, value in dict(_facts(machine, record)).items()]
 
 
 def _facts(machine: Machine, record: Record) -> Iterator[tuple[str, str]]:
@@ -170,6 +169,7 @@ def page_parts(record: Record, view: View) -> PageParts:
     minutes, within = _minutes_more(record), percent(record.ask.margin)
     more = f"About {minutes} min more should bring every factor within {within}."
     parts_words = [*footnotes.spent_words(record, "race"), *([] if minutes is None else [more])]
+    profile_lines = profile_figures(record, view.inner, lanes=PROFILES_MOST)
     return PageParts(
         answer=[
             *footnotes.distrust(record),
@@ -177,8 +177,16 @@ def page_parts(record: Record, view: View) -> PageParts:
             Said(f"{place_words(record)}: {_answer(record)}"),
             *(Said(word, "") for word in unseen_words(record)),
         ],
-        figures=[*_bars(record, view.inner), *_profiles(record, view.inner)],
-        notes=_notes(record, view.width),
+        figures=[*_bars(record, view.inner), *([""] if profile_lines else []), *profile_lines],
+        notes=[
+            *footnotes.failure_sentences(record),
+            *footnotes.doubts(record),
+            *price_words(record),
+            *money_words(record),
+            *footnotes.forecast_sentence(record),
+            *card_sentence(record),
+            published_line(record, view.width),
+        ],
         done=" ".join(filter(None, [proof_sentence(record), footnotes.closing(record), *parts_words])),
         then=_then(record),
         details=_details(record, view),
@@ -289,25 +297,6 @@ def _bars(record: Record, view: View) -> list[str]:
     return bar_rows(rows, view)
 
 
-def _profiles(record: Record, view: View) -> list[str]:
-    """Return the first lines of the profiles that were asked for with the race."""
-    lines = profile_figures(record, view, lanes=PROFILES_MOST)
-    return ["", *lines] if lines else []
-
-
-def _notes(record: Record, width: int) -> list[str]:
-    """Return what a reader must know to trust the answer or to act on it, the most important first."""
-    return [
-        *footnotes.failure_sentences(record),
-        *footnotes.doubts(record),
-        *price_words(record),
-        *money_words(record),
-        *footnotes.forecast_sentence(record),
-        *card_sentence(record),
-        published_line(record, width),
-    ]
-
-
 def _minutes_more(record: Record) -> int | None:
     """Return for how long a race that did not settle goes on until it does; None where that can hardly be guessed.
 
@@ -416,25 +405,21 @@ def glance_of(record: Record) -> Glance | None:
     if shown is not None:
         ends = f"{shown.ends_words} at {footnotes.sure_at(record.confidence)}" if shown.has_ends else shown.ends_words
         facts = tuple(_facts_at_a_glance(record, shown.found))
-        return Glance(f"{factor(shown.ratio)}x", ends, _verdict_words(shown, record), facts)
+        if not shown.is_difference:
+            verdict = f"No difference was found between {shown.one} and {shown.other}."
+        elif not shown.has_ends:
+            verdict = compared_words(shown, record)
+        else:
+            verdict = f"{shown.one} is faster than {shown.other}."
+            verdict += f" {'Settled' if shown.found.settled else 'Not settled'} within {percent(record.ask.margin)}."
+        same = shown.found.same_work is True
+        verdict = f"{verdict} Both did the same work." if same else f"{verdict} Equal work is not proven."
+        return Glance(f"{factor(shown.ratio)}x", ends, verdict, facts)
     ran = [lane for lane in record.lanes if lane.step_ms is not None]
     if record.answer.comparisons or not ran or ran[0].step_ms is None:
         return None
     facts = tuple(_facts_at_a_glance(record, None))
     return Glance(step(ran[0].step_ms.median), "a step", _lone_words(ran[0]), facts)
-
-
-def _verdict_words(shown: ToldFactor, record: Record) -> str:
-    """Return which of two lanes is faster, whether that is settled, and whether their work is equal."""
-    if not shown.is_difference:
-        verdict = f"No difference was found between {shown.one} and {shown.other}."
-    elif not shown.has_ends:
-        verdict = compared_words(shown, record)
-    else:
-        verdict = f"{shown.one} is faster than {shown.other}."
-        verdict += f" {'Settled' if shown.found.settled else 'Not settled'} within {percent(record.ask.margin)}."
-    same = shown.found.same_work is True
-    return f"{verdict} Both did the same work." if same else f"{verdict} Equal work is not proven."
 
 
 def _facts_at_a_glance(record: Record, found: Comparison | None) -> Iterator[GlanceFact]:

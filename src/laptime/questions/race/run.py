@@ -15,7 +15,7 @@ from laptime.engine.run.launchers import LOCAL, Fleet, Launcher
 from laptime.engine.run.turns import Prestarter
 from laptime.model.ask import Ask
 from laptime.model.errors import UsageError
-from laptime.model.frameworks import FleetNode, NodeType
+from laptime.model.frameworks import NodeType
 from laptime.model.machine import Machine
 from laptime.model.other_work import OtherWork, words_of_work
 from laptime.model.plan import Plan, PlannedLane
@@ -117,12 +117,9 @@ class Race:
         """Whether a turn of this round is taken again: after one that differed, or where it costs little."""
         heats = [heat for mine in self._rounds.heats.values() for heat in mine]
         spent_s = sum(heat.process.phases_s.get("replay", 0.0) for heat in heats)
-        return self._has_open_replay or spent_s <= REPLAYS_SHARE * self._job.elapsed_s
-
-    @property
-    def _has_open_replay(self) -> bool:
-        """Whether a turn that was taken again differed, and one more will show whether that was chance."""
-        return any(isinstance(find_other_replay(mine), Missing) for mine in self._rounds.heats.values())
+        # Where a turn that was taken again differed, one more will show whether that was chance.
+        has_open = any(isinstance(find_other_replay(mine), Missing) for mine in self._rounds.heats.values())
+        return has_open or spent_s <= REPLAYS_SHARE * self._job.elapsed_s
 
     def _describe_others(self, lanes: tuple[LaneResult, ...]) -> tuple[OtherTraining, ...]:
         """Return the trainings after the first, and how their work differs from the first's: in the proof, or timed."""
@@ -238,16 +235,17 @@ class Race:
         """Profile each lane that finished, after the race and outside its budget."""
         job = self._job
         self._profiles = {}
-        finished = [number for number, lane in enumerate(job.plan.lanes) if self._has_finished(lane)]
+        heats = self._rounds.heats
+        finished = [
+            number
+            for number, lane in enumerate(job.plan.lanes)
+            if heats[lane.name] and all(heat.process.status == "ok" for heat in heats[lane.name])
+        ]
         for place, number in enumerate(finished):
             name = job.plan.lanes[number].name
             job.announce(f"profile {place + 1} of {len(finished)}: {name}")
             self._profiles[name] = profile_lane(job, number, lambda _phase: None)
             job.save()
-
-    def _has_finished(self, lane: PlannedLane) -> bool:
-        heats = self._rounds.heats[lane.name]
-        return bool(heats) and all(heat.process.status == "ok" for heat in heats)
 
     def _compare(self, lanes: tuple[LaneResult, ...], *, final: bool) -> tuple[Comparison, ...]:
         """Compare each lane that is still in the race with the first of them."""
@@ -329,7 +327,11 @@ def prepare_fleet(ask: Ask, launcher: Launcher, fleet: Fleet) -> Prepared:
             # A machine as others on a cluster are planned with: a lane sees the cards of its place only
             made.append((kind, prepare_trainings(ask, replace(first.machine, cards=(), absent={}), launcher)))
         except UsageError as error:
-            nodes |= {node.node: _refused(node, error.says) for node in fleet.nodes if node.of == kind.name}
+            nodes |= {
+                node.node: replace(node, problem=node.problem or error.says)
+                for node in fleet.nodes
+                if node.of == kind.name
+            }
     fleet.note(tuple(nodes.values()))
     if not made:
         problems = "; ".join(dict.fromkeys(f"{node.of}: {node.problem}" for node in fleet.nodes))
@@ -342,16 +344,12 @@ def prepare_fleet(ask: Ask, launcher: Launcher, fleet: Fleet) -> Prepared:
 
 def _join(ask: Ask, made: list[tuple[NodeType, Prepared]], launcher: Launcher, fleet: Fleet) -> Plan:
     (_, first), *_ = made
-    lanes = tuple(_on(lane, kind) for kind, prepared in made for lane in prepared.plan.lanes)
+    lanes = tuple(
+        replace(lane, name=f"{lane.name}{ON_NODES}{kind.name}", where=kind)
+        for kind, prepared in made
+        for lane in prepared.plan.lanes
+    )
     alone, pace = pace_of(ask, first.machine, lanes)
     notes = tuple(dict.fromkeys(chain.from_iterable(prepared.plan.notes for _, prepared in made)))
     plan = replace(first.plan, lanes=lanes, alone=alone, pace=pace, notes=notes, nodes=fleet.nodes)
     return keep_apart(plan, launcher.why_alone(lanes))
-
-
-def _on(lane: PlannedLane, kind: NodeType) -> PlannedLane:
-    return replace(lane, name=f"{lane.name}{ON_NODES}{kind.name}", where=kind)
-
-
-def _refused(node: FleetNode, says: str) -> FleetNode:
-    return replace(node, problem=node.problem or says)

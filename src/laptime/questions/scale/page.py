@@ -11,7 +11,6 @@ from laptime.model.record import Record
 from laptime.questions.scale.nouns import (
     WORTH_NAMING,
     LostPart,
-    LostTime,
     LostTo,
     Projection,
     RankRow,
@@ -53,14 +52,33 @@ def page_parts(record: Record, view: View) -> PageParts:
     else:
         slow = first.lost.straggler
         straggler_words = [f"Rank {slow.rank} ({slow.device}) takes {percent(slow.slower)} longer than the others."]
+    whole = first.all_cores
+    best = max((point.speedup.value for point in first.points if point.speedup is not None), default=0.0)
+    if whole is None or whole.speedup is None or whole.speedup.value <= best:
+        all_cores = []
+    else:
+        cores = record.machine.processor.cores_usable
+        all_cores = [
+            f"One process on all {cores} cores is faster: {times(whole.speedup.value)} the rate of one core's share."
+        ]
+    most = _most(first)
+    shown = [projection for projection in first.beyond if projection.devices // most in SHOWN_BEYOND]
+    if not shown:
+        beyond = ""
+    else:
+        gains = ", ".join(f"{projection.devices:,}: {gain_words(projection.speedup)}" for projection in shown)
+        held, check = first.held_out, ""
+        if held is not None:
+            check = f" It predicts the measured {held.devices} within {percent(abs(held.error))}."
+        beyond = f"Predicted for more {count_words(2, kind_of(record)).split()[1]} on such links: {gains}.{check}"
     return PageParts(
         answer=[*footnotes.distrust(record), Said(f"{place_words(record)}: {scaling.says}")],
         figures=[line for curve in scaling.curves for line in _figures(curve, record, view.inner)],
         notes=[
             *footnotes.failure_sentences(record),
             *straggler_words,
-            *_all_cores_words(first, record),
-            _beyond_words(first, record),
+            *all_cores,
+            beyond,
             *footnotes.doubts(record),
         ],
         done=" ".join(filter(None, [proof_sentence(of_training), footnotes.closing(record)])),
@@ -91,7 +109,11 @@ def _figures(curve: ScaleCurve, record: Record, view: View) -> list[str]:
     title = [f"{short_name(curve.of)}, {MODE_WORDS[curve.mode]}"] if several else []
     rows = [*curve.points, *([curve.all_cores] if curve.all_cores is not None else [])]
     table = table_or_sentences(_columns(curve, record, view), rows, view.width, color=view.color)
-    lost = [] if curve.lost is None else ["", *_lost_lines(curve.lost, record, view)]
+    lost: list[str] = []
+    if curve.lost is not None:  # where the time of a step goes, on the largest count
+        shown = [part for part in curve.lost.parts if part.share.value >= SHOWN_LEAST]
+        parts = ", ".join(f"{name_loss(part.of)} {percent(part.share.value)}{_doubt(part)}" for part in shown)
+        lost = ["", *wrap(f"A step on {count_words(curve.lost.devices, kind_of(record))}: {parts}.", view.width)]
     return [*title, *table, *lost, ""] if several else [*title, *table, *lost]
 
 
@@ -103,22 +125,33 @@ def _columns(curve: ScaleCurve, record: Record, view: View) -> list[Column[Scale
         return bar(length, most, SPEEDUP_BAR, blocks=view.blocks)
 
     return [
-        Column("", lambda point: _count_words(point, curve, record)),
+        Column(
+            "", lambda point: "all cores" if point is curve.all_cores else count_words(point.devices, kind_of(record))
+        ),
         Column("", bars, is_drawn=True),
-        Column("speed-up", _speedup_cell, least=19),
-        Column("of N", lambda point: "" if point is curve.all_cores else _efficiency(point), right=True),
+        Column(
+            "speed-up",
+            _speedup_cell,
+            least=19,
+        ),
+        Column(
+            "of N",
+            lambda point: (
+                "" if point is curve.all_cores else "-" if point.efficiency is None else percent(point.efficiency)
+            ),
+            right=True,
+        ),
         Column("step", lambda point: "-" if point.step_ms is None else step(point.step_ms), right=True),
-        Column(f"{record.workload.items}/s", _rate, right=True),
+        Column(
+            f"{record.workload.items}/s",
+            lambda point: (
+                "-"
+                if not point.step_ms or point.items_per_step is None
+                else number(point.items_per_step * 1e3 / point.step_ms)
+            ),
+            right=True,
+        ),
     ]
-
-
-def _most(curve: ScaleCurve) -> int:
-    """Return the largest count that was raced."""
-    return max((point.devices for point in curve.points), default=1) or 1
-
-
-def _count_words(point: ScalePoint, curve: ScaleCurve, record: Record) -> str:
-    return "all cores" if point is curve.all_cores else count_words(point.devices, kind_of(record))
 
 
 def _speedup_cell(point: ScalePoint) -> Cell:
@@ -127,50 +160,15 @@ def _speedup_cell(point: ScalePoint) -> Cell:
     return Cell("1" if point.devices == 1 and point.speedup.value == 1 else gain_words(point.speedup))
 
 
-def _efficiency(point: ScalePoint) -> str:
-    return "-" if point.efficiency is None else percent(point.efficiency)
-
-
-def _rate(point: ScalePoint) -> str:
-    if not point.step_ms or point.items_per_step is None:
-        return "-"
-    return number(point.items_per_step * 1e3 / point.step_ms)
-
-
-def _lost_lines(lost: LostTime, record: Record, view: View) -> list[str]:
-    """Return where the time of a step goes, on the largest count."""
-    shown = [part for part in lost.parts if part.share.value >= SHOWN_LEAST]
-    parts = ", ".join(f"{name_loss(part.of)} {percent(part.share.value)}{_doubt(part)}" for part in shown)
-    return wrap(f"A step on {count_words(lost.devices, kind_of(record))}: {parts}.", view.width)
+def _most(curve: ScaleCurve) -> int:
+    """Return the largest count that was raced."""
+    return max((point.devices for point in curve.points), default=1) or 1
 
 
 def _doubt(part: LostPart) -> str:
     """A part that is not named as the loss, although it is large, may be chance."""
     is_sure = part.share.ends is None or part.share.is_above(0)
     return "" if is_sure or part.of == "computing" or part.share.value < WORTH_NAMING else " (not sure)"
-
-
-def _all_cores_words(curve: ScaleCurve, record: Record) -> list[str]:
-    """Return whether one process on all cores is faster than several."""
-    whole = curve.all_cores
-    best = max((point.speedup.value for point in curve.points if point.speedup is not None), default=0.0)
-    if whole is None or whole.speedup is None or whole.speedup.value <= best:
-        return []
-    cores = record.machine.processor.cores_usable
-    return [f"One process on all {cores} cores is faster: {times(whole.speedup.value)} the rate of one core's share."]
-
-
-def _beyond_words(curve: ScaleCurve, record: Record) -> str:
-    """Return what more devices would bring, with the means to doubt it."""
-    most = _most(curve)
-    shown = [projection for projection in curve.beyond if projection.devices // most in SHOWN_BEYOND]
-    if not shown:
-        return ""
-    gains = ", ".join(f"{projection.devices:,}: {gain_words(projection.speedup)}" for projection in shown)
-    held, check = curve.held_out, ""
-    if held is not None:
-        check = f" It predicts the measured {held.devices} within {percent(abs(held.error))}."
-    return f"Predicted for more {count_words(2, kind_of(record)).split()[1]} on such links: {gains}.{check}"
 
 
 def _details(record: Record, scaling: Scaling, view: View) -> list[list[str]]:
@@ -185,17 +183,45 @@ def _details(record: Record, scaling: Scaling, view: View) -> list[list[str]]:
             columns: list[Column[LostPart]] = [
                 Column("a step on all of them", lambda part: name_loss(part.of), least=18),
                 Column("share", lambda part: percent(part.share.value), right=True),
-                Column("between", lambda part: _between(part.share.low, part.share.high)),
+                Column(
+                    "between",
+                    lambda part: (
+                        "one round"
+                        if isinstance(part.share.low, Missing) or isinstance(part.share.high, Missing)
+                        else f"{percent(part.share.low)} and {percent(part.share.high)}"
+                    ),
+                ),
             ]
             lost_table = table_or_sentences(columns, curve.lost.parts, width, color=color)
+        link = curve.link
+        if link is None:
+            link_words = f"What an exchange costs is not known: {curve.why_not('link')}."
+        else:
+            hides = (
+                f"hides {taken(link.hidden_ms)} of it"
+                if link.hidden_ms >= 0
+                else f"adds {taken(-link.hidden_ms)} to it"
+            )
+            link_words = (
+                f"An exchange alone: {taken(link.latency_us / 1e3)} a hop, {number(link.gb_per_s)} GB/s, "
+                f"{size(link.size_bytes)} of gradients; a step {hides}."
+            )
+        held = curve.held_out
+        if held is None:
+            held_out_words = f"The prediction was not checked: {curve.why_not('held_out')}."
+        else:
+            held_out_words = (
+                f"Checked: without {held.devices} devices, it predicts {times(held.predicted)} for them; "
+                f"measured were {times(held.measured)} ({held.error * 100:+.0f} %)."
+            )
         sections += [
             wrap(f"{short_name(curve.of)}, {curve.mode}: {say_curve(curve, kind)}", width, "  "),
             table_or_sentences(_columns(curve, record, view), curve.points, width, color=color),
             lost_table,
             [line for word in exchange_words(curve) for line in wrap(word, width, "  ")],
-            wrap(_link_words(curve), width, "  "),
+            wrap(link_words, width, "  "),
             _beyond_table(curve, width, color=color),
-            wrap(_held_out_words(curve), width, "  "),
+            wrap(held_out_words, width, "  "),
         ]
     return [
         *sections,
@@ -206,12 +232,6 @@ def _details(record: Record, scaling: Scaling, view: View) -> list[list[str]]:
         *(wrap(remark, width, "  ") for remark in footnotes.remarks(record)),
         quiet(footnotes.starts(record, width), color=color),
     ]
-
-
-def _between(low: float | Missing, high: float | Missing) -> str:
-    if isinstance(low, Missing) or isinstance(high, Missing):
-        return "one round"
-    return f"{percent(low)} and {percent(high)}"
 
 
 def exchange_words(curve: ScaleCurve) -> list[str]:
@@ -256,17 +276,6 @@ def _share_words(share: Bounded) -> str:
     return f"{percent(share.value)} ({percent(max(0.0, low))} to {percent(min(1.0, high))})"
 
 
-def _link_words(curve: ScaleCurve) -> str:
-    link = curve.link
-    if link is None:
-        return f"What an exchange costs is not known: {curve.why_not('link')}."
-    hides = f"hides {taken(link.hidden_ms)} of it" if link.hidden_ms >= 0 else f"adds {taken(-link.hidden_ms)} to it"
-    return (
-        f"An exchange alone: {taken(link.latency_us / 1e3)} a hop, {number(link.gb_per_s)} GB/s, "
-        f"{size(link.size_bytes)} of gradients; a step {hides}."
-    )
-
-
 def _beyond_table(curve: ScaleCurve, width: int, *, color: bool) -> list[str]:
     if not curve.beyond:
         return wrap(f"Nothing is predicted for more devices: {curve.why_not('beyond')}.", width, "  ")
@@ -280,16 +289,6 @@ def _beyond_table(curve: ScaleCurve, width: int, *, color: bool) -> list[str]:
         ),
     ]
     return table_or_sentences(columns, curve.beyond, width, color=color)
-
-
-def _held_out_words(curve: ScaleCurve) -> str:
-    held = curve.held_out
-    if held is None:
-        return f"The prediction was not checked: {curve.why_not('held_out')}."
-    return (
-        f"Checked: without {held.devices} devices, it predicts {times(held.predicted)} for them; "
-        f"measured were {times(held.measured)} ({held.error * 100:+.0f} %)."
-    )
 
 
 def _rank_table(ranks: Sequence[RankRow], width: int, *, color: bool) -> list[str]:
@@ -314,15 +313,6 @@ def _memory(held: int | Missing) -> str:
 def figures(record: Record) -> list[Figure]:
     """Return all figures of a scale."""
     scaling = scaling_of(record)
-    return [
-        *_speedups(scaling),
-        *_lost(scaling),
-        *lane_bars(record),
-        *folded(*proof_figures(record), *step_figures(record.lanes), *reading_figures(record), *fact_figures(record)),
-    ]
-
-
-def _speedups(scaling: Scaling) -> list[Figure]:
     curves: list[Curve] = []
     most = 1
     for curve in scaling.curves:
@@ -338,7 +328,12 @@ def _speedups(scaling: Scaling) -> list[Figure]:
     curves.append(Curve("N times", ((1.0, 1.0), (float(most), float(most)))))
     across, up = Axis("devices", is_log=True, is_whole=True), Axis("times as fast as one", is_log=True)
     says = "Items per second against one device. The straight line is what nothing lost would give."
-    return [Figure("What more devices bring", Plane(across, up, tuple(curves)), says)]
+    return [
+        Figure("What more devices bring", Plane(across, up, tuple(curves)), says),
+        *_lost(scaling),
+        *lane_bars(record),
+        *folded(*proof_figures(record), *step_figures(record.lanes), *reading_figures(record), *fact_figures(record)),
+    ]
 
 
 def _lost(scaling: Scaling) -> list[Figure]:

@@ -48,7 +48,15 @@ def summarise_scaling(
     compared = {comparison.lane: comparison for comparison in comparisons}
     groups = dict.fromkeys((role.of, role.mode) for role in roles)
     curves = [_curve([role for role in roles if (role.of, role.mode) == group], named, compared) for group in groups]
-    return Scaling("", tuple(curves), tuple(_rank_rows(roles, named)))
+    most = max((role.devices for role in roles), default=0)
+    names = dict.fromkeys(role.name for role in roles if role.role == "several" and role.devices == most)
+    rows: list[RankRow] = []
+    for name in names:
+        result = next((result for result in reversed(named[name].heats) if result.heat.ranks), None)
+        for rank in result.heat.ranks if result is not None else ():
+            first_ms, memory = rank.first_step_ns / 1e6, rank.peak_memory_bytes
+            rows.append(RankRow(name, rank.rank, rank.device, rank.host, first_ms, memory, rank.device_memory_bytes))
+    return Scaling("", tuple(curves), tuple(rows))
 
 
 def _curve(
@@ -80,21 +88,19 @@ def _curve(
 
 def _point(role: ScaleLane, lane: LaneResult, compared: Mapping[str, Comparison], one: str) -> ScalePoint:
     step_ms = None if lane.step_ms is None else lane.step_ms.median
-    return ScalePoint(role.devices, role.name, step_ms, lane.items_per_step, _speedup(lane, one, compared), lane.reason)
-
-
-def _speedup(lane: LaneResult, one: str, compared: Mapping[str, Comparison]) -> Bounded | None:
-    """Return how many times as fast as one device a lane is; a curve may begin at another lane than the record does."""
     if lane.name == one:
-        return Bounded(1.0, 1.0, 1.0)
-    found, first = compared.get(lane.name), compared.get(one)
-    if found is None:
-        return None
-    if first is None:
-        return Bounded(found.ratio, found.low, found.high)
-    pairs = [mine / theirs for mine, theirs in zip(found.ratios, first.ratios, strict=False)]
-    weights = [heat.counts for heat in lane.heats if heat.step_ms is not None]
-    return _span_of_ratios(pairs, weights if len(weights) == len(pairs) else ()) if pairs else None
+        speedup = Bounded(1.0, 1.0, 1.0)
+    else:
+        found, first = compared.get(lane.name), compared.get(one)
+        if found is None:
+            speedup = None
+        elif first is None:
+            speedup = Bounded(found.ratio, found.low, found.high)
+        else:
+            pairs = [mine / theirs for mine, theirs in zip(found.ratios, first.ratios, strict=False)]
+            weights = [heat.counts for heat in lane.heats if heat.step_ms is not None]
+            speedup = _span_of_ratios(pairs, weights if len(weights) == len(pairs) else ()) if pairs else None
+    return ScalePoint(role.devices, role.name, step_ms, lane.items_per_step, speedup, lane.reason)
 
 
 def _span_of_ratios(ratios: Sequence[float], weights: Sequence[float] = ()) -> Bounded:
@@ -188,19 +194,6 @@ def _waited(waited_s: float | Missing, timed_s: float) -> float | Missing:
     if isinstance(waited_s, Missing):
         return waited_s
     return waited_s / timed_s if timed_s else 0.0
-
-
-def _rank_rows(roles: Sequence[ScaleLane], lanes: Mapping[str, LaneResult]) -> list[RankRow]:
-    """Return each rank's first step and memory, on the largest count of each curve."""
-    most = max((role.devices for role in roles), default=0)
-    names = dict.fromkeys(role.name for role in roles if role.role == "several" and role.devices == most)
-    rows: list[RankRow] = []
-    for name in names:
-        result = next((result for result in reversed(lanes[name].heats) if result.heat.ranks), None)
-        for rank in result.heat.ranks if result is not None else ():
-            first_ms, memory = rank.first_step_ns / 1e6, rank.peak_memory_bytes
-            rows.append(RankRow(name, rank.rank, rank.device, rank.host, first_ms, memory, rank.device_memory_bytes))
-    return rows
 
 
 # What one round of a scale shows: the steps of its lanes, measured in turns, and where a step's time goes.
@@ -300,7 +293,10 @@ def rounds_of(roles: Sequence[ScaleLane], lanes: Mapping[str, LaneResult]) -> li
     most = max((count for role, count in named if role == "several"), default=0)
     if not most:
         return []
-    heats = {key: _by_round(lane) for key, lane in named.items()}
+    heats = {
+        key: {result.heat.round: result for result in lane.heats if result.step_ms is not None}
+        for key, lane in named.items()
+    }
     both = heats["one", 1].keys() & heats["several", most].keys()
     return [_round(roles[0].mode, most, number, heats) for number in sorted(both)]
 
@@ -321,10 +317,6 @@ def ranks_alone(heat: HeatResult, times: float) -> AloneRanks | None:
         sum(rank_times.slowest_ns for rank_times in ranks) * per_step,
         tuple(draw / middle for draw in draws) if middle else (),
     )
-
-
-def _by_round(lane: LaneResult) -> dict[int, HeatResult]:
-    return {result.heat.round: result for result in lane.heats if result.step_ms is not None}
 
 
 def _round(
@@ -498,7 +490,10 @@ def hold_out(rounds: Sequence[ScaleRound]) -> HeldOut | Missing:
         return Missing("the smaller counts are one device alone: none could be held out")
     largest, below = counts[-1], counts[-2]
     pairs = [
-        (model.speedup(largest), _predicted_speedup(scale_round, largest))
+        (
+            model.speedup(largest),
+            (largest if scale_round.mode == "weak" else 1) * scale_round.one_ms / scale_round.several_ms[largest],
+        )
         for scale_round in rounds
         if largest in scale_round.several_ms and (model := fit(scale_round, below)) is not None
     ]
@@ -506,10 +501,6 @@ def hold_out(rounds: Sequence[ScaleRound]) -> HeldOut | Missing:
         return NO_EXCHANGE
     predicted, measured = (sum(column) / len(pairs) for column in zip(*pairs, strict=True))
     return HeldOut(largest, predicted, measured)
-
-
-def _predicted_speedup(measured: ScaleRound, count: int) -> float:
-    return (count if measured.mode == "weak" else 1) * measured.one_ms / measured.several_ms[count]
 
 
 def _project(fits: Sequence[StepModel], devices: int, off: float) -> Projection:

@@ -76,11 +76,15 @@ def _figures(sweep: Sweep, record: Record, view: View) -> list[str]:
 def _columns(sweep: Sweep, record: Record, view: View, *, has_bars: bool) -> list[Column[SweepRow]]:
     lanes = lanes_of(sweep)
     most = max((cell.items_per_s for cell in sweep.cells if cell.items_per_s), default=1.0)
+
+    def rate_bar(cell: SweepCell | None) -> str:
+        return bar(None if cell is None else cell.items_per_s, most, RATE_BAR, blocks=view.blocks)
+
     columns: list[Column[SweepRow]] = [Column(sweep.axes[0].name, lambda row: row[0], right=True)]
     for place, lane in enumerate(lanes):
         name, rate = short_name(lane), f"{record.workload.items}/s"
         if has_bars:
-            columns.append(Column(name, _of(place, lambda cell: _bar(cell, most, view))))
+            columns.append(Column(name, _of(place, rate_bar)))
         columns.append(Column(rate if has_bars else f"{name} {rate}", _of(place, _rate), right=True, least=8))
         if len(lanes) == 1:
             columns.append(Column("step", _of(place, _step), right=True))
@@ -91,10 +95,6 @@ def _columns(sweep: Sweep, record: Record, view: View, *, has_bars: bool) -> lis
 def _of(place: int, show: Callable[[SweepCell | None], Cell | str]) -> Callable[[SweepRow], Cell | str]:
     """Return what shows the cell of one lane in a row."""
     return lambda row: show(row[1][place])
-
-
-def _bar(cell: SweepCell | None, most: float, view: View) -> str:
-    return bar(None if cell is None else cell.items_per_s, most, RATE_BAR, blocks=view.blocks)
 
 
 def _rate(cell: SweepCell | None) -> Cell:
@@ -110,10 +110,6 @@ def _rate(cell: SweepCell | None) -> Cell:
 
 def _step(cell: SweepCell | None) -> str:
     return "-" if cell is None or cell.step_ms is None else step(cell.step_ms)
-
-
-def _parameters(cell: SweepCell) -> str:
-    return "-" if cell.parameters is None else f"{cell.parameters:,}"
 
 
 def _memory(cell: SweepCell | None) -> str:
@@ -140,7 +136,8 @@ def _notes(curve: SweepCurve, sweep: Sweep) -> list[str]:
 
 def _left_out(curve: SweepCurve, sweep: Sweep, name: str) -> list[str]:
     """Return what of a lane was not run because it surely does not fit, and by which estimate."""
-    mine = [cell for cell in sweep.cells if cell.of == curve.of and cell.at[1:] == _rest(curve)]
+    rest = () if curve.along is None else (curve.along,)
+    mine = [cell for cell in sweep.cells if cell.of == curve.of and cell.at[1:] == rest]
     large, long = [cell for cell in mine if cell.too_large], [cell for cell in mine if cell.too_long]
     notes = []
     for cells in filter(None, (long, large)):
@@ -150,10 +147,6 @@ def _left_out(curve: SweepCurve, sweep: Sweep, name: str) -> list[str]:
     return (
         [" ".join([*notes, f"For {name}, {why_not_found.missing}."])] if large and why_not_found is not None else notes
     )
-
-
-def _rest(curve: SweepCurve) -> tuple[str, ...]:
-    return () if curve.along is None else (curve.along,)
 
 
 def _empty(empty: Bounded) -> str:
@@ -179,7 +172,9 @@ def _details(record: Record, sweep: Sweep, view: View) -> list[list[str]]:
         Column("memory", _memory, right=True),
     ]
     if any(axis.name == WIDTH_AXIS for axis in sweep.axes):
-        columns.insert(2, Column("parameters", _parameters, right=True))
+        columns.insert(
+            2, Column("parameters", lambda cell: "-" if cell.parameters is None else f"{cell.parameters:,}", right=True)
+        )
     if any(isinstance(cell.estimated_memory_bytes, int) for cell in sweep.cells):
         columns.append(Column("estimated before", lambda cell: _size(cell.estimated_memory_bytes), right=True))
     reasons = dict.fromkeys(

@@ -211,14 +211,17 @@ class SweepRace:
 
     def run(self) -> None:
         """Race every value once, then again as long as the budget allows."""
-        rounds, values = self._rounds, grid(self._prepared.axes)
+        rounds = self._rounds
+        axes = self._prepared.axes
+        values = grid(axes)
         with rounds.prestarter() as prestarter:
             rounds.make_ready(prestarter)
             for number in range(HEATS_USUAL):
                 began_s = self._job.left_s
                 for place, at in enumerate(values if number % 2 == 0 else values[::-1], 1):
                     again = f"pass {number + 1}, " if number else ""
-                    self._doing = f"{again}cell {place} of {len(values)}: {self._words_of(at)}"
+                    where = ", ".join(f"{axis.name} {value}" for axis, value in zip(axes, at, strict=True))
+                    self._doing = f"{again}cell {place} of {len(values)}: {where}"
                     self._is_news = number == 0 or place == 1  # a line a cell where there is no terminal, once
                     if number == 0 or self._round_s / len(values) <= self._job.left_s:
                         self._race(at, prestarter)
@@ -251,9 +254,6 @@ class SweepRace:
     def _describe(self) -> Progress:
         job = self._job
         return Progress(self._doing, job.elapsed_s, max(job.left_s, 0.0), is_most=False, is_news=self._is_news)
-
-    def _words_of(self, at: At) -> str:
-        return ", ".join(f"{axis.name} {value}" for axis, value in zip(self._prepared.axes, at, strict=True))
 
     def _race(self, at: At, prestarter: Prestarter) -> None:
         """Race all lanes that can be at these values."""
@@ -321,12 +321,18 @@ class SweepRace:
     def _halve(self, name: str, lane: Lane, rest: At, prestarter: Prestarter) -> None:
         """Find the largest batch of a lane, unless the budget ends before."""
         values = self._prepared.axes[0].values
-        full = [int(value) for value in values if self._does_not_fit(name, (value, *rest))]
+        cells = {value: (value, *rest) for value in values}
+        full = [
+            int(value) for value, at in cells.items() if (name, at) in self._too_large or self._has_no_room(name, at)
+        ]
         if not full:
             return
         fits = max((int(value) for value in values if self._fits(name, (value, *rest))), default=0)
         fails = min(full)
-        value = self._likely_largest(lane, rest, fits, fails) or size_between(fits, fails)
+        # By its estimate, the largest batch may be between one that fits and one that does not
+        smallest_full = self._prepared.plan_cell(lane, (str(fails), *rest))
+        likely = None if isinstance(smallest_full, UsageError) else self._fitting.largest_batch(smallest_full)
+        value = (likely if likely is not None and fits < likely < fails else None) or size_between(fits, fails)
         while value is not None and self._job.left_s > 0:
             self._doing, self._is_news = f"largest batch of {short(name)} that fits: {value}?", True
             planned = self._prepared.plan_cell(lane, (str(value), *rest))
@@ -343,15 +349,6 @@ class SweepRace:
             value = size_between(fits, fails)
         if fits and value is None:
             self._largest[name, rest[0] if rest else None] = fits
-
-    def _likely_largest(self, lane: Lane, rest: At, fits: int, fails: int) -> int | None:
-        """Return the largest batch that fits by its estimate, if it is between one that does and one that does not."""
-        planned = self._prepared.plan_cell(lane, (str(fails), *rest))
-        likely = None if isinstance(planned, UsageError) else self._fitting.largest_batch(planned)
-        return likely if likely is not None and fits < likely < fails else None
-
-    def _does_not_fit(self, name: str, at: At) -> bool:
-        return (name, at) in self._too_large or self._has_no_room(name, at)
 
     def _fits(self, name: str, at: At) -> bool:
         planned = self._prepared.cells.get((name, at))

@@ -218,7 +218,16 @@ def lap_step_words(moment: Moment) -> str:
 
 def _laps(run: FullRun, full: TrainingAnswer, width: int, *, color: bool) -> list[str]:
     """Return one training as a table of laps, or as a sentence per lap if no table fits."""
-    title = painted(_title(run, full), width, "strong", color=color)
+    words = [short_name(run.process.lane)]
+    words += [f"seed {run.seed}"] if full.protocol.seeds > 1 else []
+    words += [f"taken up {run.processes - 1} time{'s' * (run.processes != 2)}"] if run.processes > 1 else []
+    done = count_checkpoints(run)
+    title = painted(
+        ", ".join([*words, *([f"{done} of {full.protocol.laps} laps"] if done < full.protocol.laps else [])]),
+        width,
+        "strong",
+        color=color,
+    )
     if not run.laps:
         return title
     several = any(not isinstance(lap.score.whole, Missing) for lap in run.laps)
@@ -251,10 +260,6 @@ def _totals(record: Record, width: int, *, color: bool) -> list[str]:
         return "" if runs_of(record, lane.name) else "DNF" if lane.status == "dnf" else "not trained"
 
     return fit_table(TOTAL_COLUMNS, record.lanes, record, width, color=color, failed=failed)[0]
-
-
-def _first_lap(lane: LaneResult, record: Record) -> str:
-    return _mean_time([run.laps[0].train_s for run in runs_of(record, lane.name)])
 
 
 def later_lap_words(lane: LaneResult, record: Record) -> str:
@@ -333,7 +338,11 @@ def _finals(record: Record, lane: str) -> list[Score]:
 TOTAL_COLUMNS: list[RecordColumn[LaneResult]] = [
     RecordColumn("lane", lambda lane, _: short_name(lane.name), least=14),
     RecordColumn("total", total, right=True),
-    RecordColumn("first lap", _first_lap, right=True),
+    RecordColumn(
+        "first lap",
+        lambda lane, record: _mean_time([run.laps[0].train_s for run in runs_of(record, lane.name)]),
+        right=True,
+    ),
     RecordColumn("later laps", later_lap_words, right=True),
     RecordColumn("against first", against_first_lane, least=12),
     RecordColumn(
@@ -367,14 +376,6 @@ def _counted(looks: Iterable[Evaluation | None], published: int) -> str:
     """Return how many items were examined, and the published number if it differs."""
     items = next((look.score.items for look in looks if look), published)
     return f"{items:,}" if items == published else f"{items:,} (published: {published:,})"
-
-
-def _title(run: FullRun, full: TrainingAnswer) -> str:
-    words = [short_name(run.process.lane)]
-    words += [f"seed {run.seed}"] if full.protocol.seeds > 1 else []
-    words += [f"taken up {run.processes - 1} time{'s' * (run.processes != 2)}"] if run.processes > 1 else []
-    done = count_checkpoints(run)
-    return ", ".join([*words, *([f"{done} of {full.protocol.laps} laps"] if done < full.protocol.laps else [])])
 
 
 def _lap_words(lap: LapResult, laps: int) -> str:
@@ -612,11 +613,10 @@ def _validated(lap: LapResult, name: str) -> float | Missing:
 
 
 def _by_lap(title: str, up: str, runs: Sequence[FullRun], value: LapValue, *, from_zero: bool = False) -> list[Figure]:
-    curves = [Curve(short_name(run.process.lane), _points(run, value)) for run in runs]
+    curves = []
+    for run in runs:
+        points = ((float(lap.number), value(lap)) for lap in run.laps)
+        known = tuple((number, height) for number, height in points if not isinstance(height, Missing))
+        curves.append(Curve(short_name(run.process.lane), known))
     shown = tuple(curve for curve in curves if curve.points)
     return [Figure(title, Plane(Axis("lap", is_whole=True), Axis(up, from_zero=from_zero), shown))] if shown else []
-
-
-def _points(run: FullRun, value: LapValue) -> tuple[tuple[float, float], ...]:
-    points = ((float(lap.number), value(lap)) for lap in run.laps)
-    return tuple((number, height) for number, height in points if not isinstance(height, Missing))

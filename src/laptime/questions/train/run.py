@@ -42,7 +42,16 @@ class WholeTrainings:
         self._trainings = TrainingRuns(job, limits, prepared.before)
         self._proof = Proof(job.services.references, self._announce, job.own_code)
         if prepared.before is not None:
-            self._take_up(prepared.before)
+            record = prepared.before.record
+            self._job.before_s = record.elapsed_s
+            # Without digests, the reference of a user's own training may be of other sources than the current ones.
+            if record.workload.file is None or any(run.sources for run in prepared.before.runs):
+                self._proof.references = {record.workload.name: record.reference}
+                self._proof.appeals = {lane.name: lane.appeal for lane in record.lanes if lane.appeal is not None}
+            for lost in find_lost(prepared.before, self._orders()):
+                self._trainings.again[training_key(lost.order)] = lost.note
+                if lost.is_damaged:
+                    self._job.services.checkpoints.drop(Path(lost.order.checkpoint))
 
     def run(self) -> None:
         """Train, and save the record after each lap."""
@@ -85,19 +94,6 @@ class WholeTrainings:
             self._proof.kept_reference(self._job.plan.subject),
             next((run.process.parameters for run in runs if run.process.parameters), None),
         )
-
-    def _take_up(self, before: Before) -> None:
-        """Take over what an earlier process found. Refuse to train finished laps again, unless that is allowed."""
-        record = before.record
-        self._job.before_s = record.elapsed_s
-        # Without digests it is unknown whether the reference of a user's own training belongs to the current sources.
-        if record.workload.file is None or any(run.sources for run in before.runs):
-            self._proof.references = {record.workload.name: record.reference}
-            self._proof.appeals = {lane.name: lane.appeal for lane in record.lanes if lane.appeal is not None}
-        for lost in find_lost(before, self._orders()):
-            self._trainings.again[training_key(lost.order)] = lost.note
-            if lost.is_damaged:
-                self._job.services.checkpoints.drop(Path(lost.order.checkpoint))
 
     def _orders(self) -> list[FullOrder]:
         """Return what is left to train, in order. Every lane is proven once, from the first seed."""
@@ -197,18 +193,15 @@ def order_training(
     job: Job, protocol: Protocol, lane: PlannedLane, number: int, seed: int, *, prove: bool
 ) -> FullOrder:
     """Return the order that a child needs to train this lane whole."""
-    steps = _steps_per_lap(protocol, lane.settings.batch, job.plan.subject.batch)
+    steps = protocol.steps_per_lap
+    batch = lane.settings.batch
+    meant = job.plan.subject.batch
+    # With another batch than the workload's, a lap has as many items as before.
+    if steps is not None and batch is not None and meant is not None:
+        steps = max(1, round(steps * meant / batch))
     place = job.services.checkpoints.place(lane.name, seed)
     heat = order_heat(job.plan, lane, job.plan.pace, number, seed)
     return FullOrder(heat, replace(protocol, steps_per_lap=steps), str(place), prove)
-
-
-def _steps_per_lap(protocol: Protocol, batch: int | None, meant: int | None) -> int | None:
-    """Return the steps per lap. With another batch than the workload's, a lap has as many items as before."""
-    steps = protocol.steps_per_lap
-    if steps is None or batch is None or meant is None:
-        return steps
-    return max(1, round(steps * meant / batch))
 
 
 def training_key(order: FullOrder) -> RunKey:
