@@ -213,8 +213,10 @@ def _plan(ask: Ask, machine: Machine, trained: Sequence[Trained], taken: CoresTa
 
 def facts_of(prepared: Prepared, workload: Workload | None) -> SubjectFacts:
     """Return what further lanes of a prepared training depend on."""
-    plan, reads = prepared.plan, util.find_spec("PIL") is not None
-    name, gives_step = plan.subject.name, plan.subject.gives_step
+    plan = prepared.plan
+    reads = util.find_spec("PIL") is not None
+    name = plan.subject.name
+    gives_step = plan.subject.gives_step
     return SubjectFacts(workload, reads, prepared.own, name, gives_step, data_is_given=plan.ask.data is not None)
 
 
@@ -263,7 +265,8 @@ def scout_machine(
     Both take seconds and run in parallel. Frameworks that are `known` were scouted before. On a cluster, drivers are
     not asked. `environments` are what the first heat of each framework will probably need.
     """
-    wanted, search = set(names), None if launcher.is_elsewhere else CardSearch()
+    wanted = set(names)
+    search = None if launcher.is_elsewhere else CardSearch()
     scouted = {framework.name: framework for framework in known if framework.name in wanted}
     asked = [
         framework

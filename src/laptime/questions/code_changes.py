@@ -79,7 +79,8 @@ class ChangeFinder:
 
     def place_of(self, names: Collection[str]) -> str | None:
         """Return the first line that calls one of these, such as torch.set_num_threads; None where none is known."""
-        code, here = self._code, Path.cwd()
+        code = self._code
+        here = Path.cwd()
         if code is None:
             return None
         calls = [(unit.file.path, call.lineno) for unit, call, name in code.calls() if name in names]
@@ -279,7 +280,8 @@ def make_edit(change: CodeChange, *, outside: bool) -> FileEdit:
             "Go to the folder of the repository, or allow it: --outside",
         )
     root = (top or Path.cwd()).resolve()
-    path, start = _find_own(root, change.file), _find_own(root, change.start)
+    path = _find_own(root, change.file)
+    start = _find_own(root, change.start)
     is_tracked = top is not None and _ask(root, "ls-files", "--", change.file) != ""
     if not (is_tracked or outside):
         raise UsageError(f"git does not track {change.file}, so a change cannot be undone",

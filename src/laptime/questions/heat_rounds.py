@@ -66,7 +66,9 @@ class HeatRounds:
     """
 
     def __init__(self, job: Job, pace: Pace, examines: Callable[[PlannedLane], bool] = lambda _lane: True) -> None:
-        self.job, self.pace, self._examines = job, pace, examines
+        self.job = job
+        self.pace = pace
+        self._examines = examines
         self.heats: dict[str, list[Heat]] = {lane.name: [] for lane in job.plan.lanes}
         self.proof = Proof(job.services.references, job.announce, job.own_code, job.launcher)
         self.describe: Callable[[], Progress] = self._describe
@@ -122,7 +124,8 @@ class HeatRounds:
 
         What was done once, for the rounds to come as well, is not in them: the start of templates.
         """
-        began_s, importing_s = time.monotonic(), prestarter.importing_s
+        began_s = time.monotonic()
+        importing_s = prestarter.importing_s
         if self.pace.takes_turns and len(lanes) > 1:
             self._begin(lanes)
             run_together(lanes, _Crew(self, prestarter))
@@ -205,7 +208,8 @@ class HeatRounds:
 
     def run_one(self, lane: PlannedLane, prestarter: Prestarter, number: int, *, far_s: float | None = None) -> None:
         """Run one heat without others; with `far_s`, for at least as long, and then take some steps apart."""
-        began_s, importing_s = time.monotonic(), prestarter.importing_s
+        began_s = time.monotonic()
+        importing_s = prestarter.importing_s
         pace = without_turns(self.pace)
         pace = replace(pace, measure_s=max(pace.measure_s, far_s or 0.0))
         order = replace(self.order(lane, pace), breakdown=far_s is not None)
@@ -224,7 +228,8 @@ class HeatRounds:
 
     def order(self, lane: PlannedLane, pace: Pace) -> HeatOrder:
         """Return the order for the next heat of a lane."""
-        plan, proven = self.job.plan, self._proven_losses(lane)
+        plan = self.job.plan
+        proven = self._proven_losses(lane)
         is_fresh = bool(proven) and self._seed is not None
         # The versions that a node must have: those with which the lane was planned, unless types are raced
         if not self.job.launcher.is_elsewhere or self.job.launcher.fleet is not None:
@@ -398,7 +403,8 @@ class _Crew:
         self.prestarter.pass_over(lane)
 
     def play(self, players: Sequence[Player[HeatRunner]]) -> None:
-        rounds, together = self.rounds, frozenset(player.runner.lane for player in players)
+        rounds = self.rounds
+        together = frozenset(player.runner.lane for player in players)
         turned = players[::-1] if rounds.rounds % 2 else players
         begun = [steps.after for step in rounds.turn_steps.values() for steps in step.values()]
         kept = rounds.turn_steps.get(together, NO_STEPS)
@@ -506,7 +512,8 @@ class Fitting:
         return HEAT_STEPS_LEAST * (steps[large] + item_ms * (batch - large)) / 1e3
 
     def _estimator(self, lane: PlannedLane) -> Callable[[int], int | Missing]:
-        peaks, workload = self._peaks(lane), self._counted(lane)
+        peaks = self._peaks(lane)
+        workload = self._counted(lane)
         if isinstance(workload, Missing):
             return lambda batch: estimate_memory(batch, peaks, workload)
         kind = lane.device.kind
@@ -516,14 +523,16 @@ class Fitting:
 
     def _least(self, lane: PlannedLane) -> int | Missing:
         """Return what a step holds by its shapes, without what the framework takes."""
-        workload, batch = self._counted(lane), self._batch_of(lane)
+        workload = self._counted(lane)
+        batch = self._batch_of(lane)
         if isinstance(workload, Missing) or isinstance(batch, Missing):
             return MEMORY_NOT_COUNTED
         return count_step_memory(workload, batch, lane.device.kind)
 
     def _counted(self, lane: PlannedLane) -> Workload | Missing:
         """Return the workload of a lane whose steps hold what its shapes say."""
-        subject, settings = self._rounds.job.plan.subject_of(lane), lane.settings
+        subject = self._rounds.job.plan.subject_of(lane)
+        settings = lane.settings
         is_plain = settings.execution == "eager" and settings.precision in FULL_PRECISION
         trains = lane.row.holds_its_shapes and settings.input not in NO_TRAINING
         if not (subject.is_built_in and trains and is_plain):
@@ -545,7 +554,8 @@ class Fitting:
 
     def _finished(self, lane: PlannedLane) -> list[LaneResult]:
         """Return the results of this lane at all batches that have finished a heat."""
-        rounds, wanted = self._rounds, _all_but_batch(lane)
+        rounds = self._rounds
+        wanted = _all_but_batch(lane)
         alike = (
             planned_lane
             for planned_lane in rounds.job.plan.lanes

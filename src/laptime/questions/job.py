@@ -111,7 +111,8 @@ class Job:
     """One run of a question: its plan, services and budget, and the record's header."""
 
     def __init__(self, question: str, prepared: Prepared, services: Services) -> None:
-        self.question, self.services = question, services
+        self.question = question
+        self.services = services
         self.plan: Plan = prepared.plan
         self.machine, self.published, self.launcher = prepared.machine, prepared.published, prepared.launcher
         self.own_code, self.begun = OwnCode(prepared.plan), prepared.begun
@@ -207,8 +208,10 @@ class Job:
     def record(self, status: RecordStatus = "running") -> Record:
         """Return the record so far: the header, the lanes and the answer."""
         assert self._reduce is not None
-        outcome, services = self._reduce(status), self.services
-        plan, begun = self.plan, self.begun
+        outcome = self._reduce(status)
+        services = self.services
+        plan = self.plan
+        begun = self.begun
         own = {} if self._shares_process else {"parent_processor_s": time.process_time()}
         made = Record(
             schema=SCHEMA,

@@ -31,7 +31,8 @@ OPENS_NOTHING = {"no_grad", "inference_mode", "set_grad_enabled", "enable_grad",
 def do_seldom(code: UserCode, line: int) -> tuple[SourceFile, int, Sequence[TextEdit]]:
     """Put a statement behind `if step % 100 == 0`, by the name that its loop counts steps with."""
     file = code.start
-    place, found = f"{file.path.name}:{line}", find_needless(file.tree, line)
+    place = f"{file.path.name}:{line}"
+    found = find_needless(file.tree, line)
     if found is None:
         raise NoPlaceError(f"{place} trains something, or other code reads what it makes")
     if not _only_shows(found[1]):
@@ -276,7 +277,8 @@ def _indented(file: SourceFile, statement: ast.stmt, head: str) -> list[TextEdit
     start, _ = file.line_span(statement.lineno)
     last = statement.end_lineno or statement.lineno
     _, line_end = file.line_span(last)
-    before, behind = file.text[start:begin], file.text[end:line_end].strip()
+    before = file.text[start:begin]
+    behind = file.text[end:line_end].strip()
     spans = [node for node in ast.walk(statement) if isinstance(node, ast.Constant | ast.JoinedStr)]
     if (
         before.strip()

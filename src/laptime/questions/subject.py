@@ -410,7 +410,8 @@ class OwnCode:
         name = self._subject_of(lane).name
         if name in self._works or failure.kind not in BY_ITS_CODE:
             return
-        row, kind = lane.row, lane.device.kind
+        row = lane.row
+        kind = lane.device.kind
         is_everywhere = failure.kind == ON_LOAD and not row.is_opaque
         untried = self._untried[name]
         untried -= {pair for pair in untried if pair[0] == row.name and (is_everywhere or pair[1] == kind)}

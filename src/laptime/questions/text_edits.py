@@ -66,7 +66,8 @@ def dicts_given(file: SourceFile, call: ast.Call) -> list[ast.Dict]:
     refused = NoPlaceError(f"{name_call(file, call)} takes arguments by * or **")
     if len(taken) != 1 or not isinstance(taken[0], ast.Name):
         raise refused
-    name, nodes = taken[0].id, list(ast.walk(file.tree))
+    name = taken[0].id
+    nodes = list(ast.walk(file.tree))
     made = [node.value for node in nodes if isinstance(node, ast.Assign) and _names_only(node.targets, name)]
     alike = [node for node in nodes if isinstance(node, ast.Call) and ast.dump(node.func) == ast.dump(call.func)]
     uses = sum(item.arg is None and _names_only([item.value], name) for other in alike for item in other.keywords)
@@ -132,13 +133,16 @@ def _end_of(file: SourceFile, node: ast.expr | ast.keyword) -> int:
 
 def _pass_comma(file: SourceFile, start: int, close: int) -> tuple[int, bool]:
     """Return where the last argument ends, with its own brackets and a comma behind it; and whether there is one."""
-    after, has_comma, place = start, False, start
+    after = start
+    has_comma = False
+    place = start
     while place < close:
         if file.text[place] == "#":
             found = LINE_END.search(file.text, place)
             place = found.start() if found else close
         elif file.text[place] in "),":
-            after, has_comma = place + 1, file.text[place] == ","
+            after = place + 1
+            has_comma = file.text[place] == ","
         place += 1
     return after, has_comma
 

@@ -31,7 +31,8 @@ class SourceFile:
     """One file: its bytes, its text as Python reads it, and its tree. Line ends, encoding and BOM are kept."""
 
     def __init__(self, path: Path, data: bytes) -> None:
-        self.path, self.data = path, data
+        self.path = path
+        self.data = data
         try:
             self.encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
             self.text = data.decode(self.encoding)

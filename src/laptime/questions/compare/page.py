@@ -77,9 +77,11 @@ def _answers(found: Compared) -> list[tuple[str, Style]]:
 def change_words(lane: LaneChange, found: Compared) -> str:
     """Return how one lane changed, in a sentence."""
     if found.interleaved:
-        one, other = f"{lane.training} on {short_name(lane.lane)}", found.before.training
+        one = f"{lane.training} on {short_name(lane.lane)}"
+        other = found.before.training
     else:
-        one, other = f"{short_name(lane.lane)} in {side_words(found.after)}", side_words(found.before)
+        one = f"{short_name(lane.lane)} in {side_words(found.after)}"
+        other = side_words(found.before)
     if lane.ends is None:
         why = lane.low.missing if isinstance(lane.low, Missing) else "no interval"
         return f"{one} runs at {factor(lane.ratio)}x the rate of {other} ({why})"
@@ -104,7 +106,8 @@ def gate_words(found: Compared) -> str:
     """Return in a sentence whether the threshold was passed; "" where there is none."""
     if found.fail_above is None:
         return ""
-    state, allowed = gate_state(found), percent(found.fail_above)
+    state = gate_state(found)
+    allowed = percent(found.fail_above)
     if state == FAILED:
         names = joined([f"{_short(name)} (by at least {_least(found, name)})" for name in found.failing])
         return f"Gate {state}: slower by more than {allowed}: {names}."
@@ -250,7 +253,8 @@ def _lines(found: History, view: View, count: int) -> list[str]:
 
 def _answer(found: History) -> list[str]:
     """Return the newest figure, and when it last changed beyond noise."""
-    newest, count = found.points[-1], len(found.points)
+    newest = found.points[-1]
+    count = len(found.points)
     records = f"the newest of {count} records" if count > 1 else "the only record"
     if newest.step_ms is None:
         newest_words = f"{found.what} on {short_name(found.lane)}: {number(newest.items_per_s.median)}/s"
@@ -336,7 +340,8 @@ def _notes(found: History, hidden: int) -> list[str]:
 def line_of(values: Sequence[float], *, blocks: bool) -> str:
     """Return a sign a value, the highest for the largest; alike where all differ by next to nothing."""
     logs = [log(value) for value in values]
-    low, high = min(logs), max(logs)
+    low = min(logs)
+    high = max(logs)
     if high - low < FLAT:
         return sparkline([FLAT_HEIGHT] * len(logs), blocks=blocks)
     return sparkline([(height - low) / (high - low) for height in logs], blocks=blocks)

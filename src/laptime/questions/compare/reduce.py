@@ -35,7 +35,8 @@ def compare_records(before: Record, after: Record, fail_above: float | None = No
     _refuse(before, after)
     if before.question == "watch":
         return _compare_watches(before, after, fail_above)
-    ours, theirs = _lanes_of(before), _lanes_of(after)
+    ours = _lanes_of(before)
+    theirs = _lanes_of(after)
     pairs = {key: (lane, theirs[key]) for key, lane in ours.items() if key in theirs}
     if not pairs:
         names = (", ".join(lane.name for lane in record.lanes) or "none" for record in (before, after))
@@ -86,7 +87,8 @@ def _change_of_watches(before: Record, after: Record, alpha: float) -> LaneChang
     loops = [_loop_of(before), _loop_of(after)]
     is_known = not any(isinstance(loop.items_per_iteration, Missing) for loop in loops)
     rates = [_rates_of_loop(loop, by_items=is_known) for loop in loops]
-    interval, figures = unpaired_ratio(rates[1], rates[0], alpha), [estimate(rate) for rate in rates]
+    interval = unpaired_ratio(rates[1], rates[0], alpha)
+    figures = [estimate(rate) for rate in rates]
     assert figures[0] is not None
     assert figures[1] is not None
     low, high = bounds(interval)
@@ -148,7 +150,8 @@ def compare_trainings(record: Record, fail_above: float | None = None) -> Compar
 
 def _too_few(record: Record, lanes: Sequence[LaneChange]) -> Iterator[str]:
     """Return that the budget ended a race before the rounds that were asked for."""
-    wanted, least = record.ask.heats, min((min(lane.counts) for lane in lanes), default=0)
+    wanted = record.ask.heats
+    least = min((min(lane.counts) for lane in lanes), default=0)
     if wanted is not None and lanes and least < wanted:
         yield f"Only {least} of {wanted} rounds fit into the budget: a longer --budget makes the ratio surer."
 
@@ -393,7 +396,8 @@ def _turns(record: Record) -> str:
 def find_other_work(before: Record, after: Record) -> str | Missing | None:
     """Return how the float64 references of two records differ; None if they did the same work."""
     if isinstance(before.answer, InferAnswer) and isinstance(after.answer, InferAnswer):
-        one, other = before.answer.reference, after.answer.reference
+        one = before.answer.reference
+        other = after.answer.reference
         if one is None or other is None:
             return Missing("a reference is missing")
         apart = answer_distance(one.exact, other.exact)

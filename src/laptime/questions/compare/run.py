@@ -198,7 +198,8 @@ def _load_each(rows: Sequence[RecordRow], what: str, place: str, load: Load) -> 
 
 def _load_readable(rows: Sequence[RecordRow], load: Load) -> tuple[list[Record], list[str]]:
     """Return the records, the oldest first, and why some cannot be read."""
-    records, unread = [], []
+    records = []
+    unread = []
     for row in reversed(rows):
         try:
             records.append(load(row.id))

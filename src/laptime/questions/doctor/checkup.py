@@ -105,7 +105,8 @@ def held_by_others(unused: UnusedCard) -> Problem | None:
     if "busy or unavailable" in unused.reason.lower() or "exclusive" in unused.reason.lower():
         says = f"the card is in exclusive mode, and process {who} has it"
         return unused.problem("exclusive", says, f"sudo nvidia-smi{unused.smi_place} -c DEFAULT", processes=who)
-    used, there = card.memory_used_bytes, card.memory_bytes
+    used = card.memory_used_bytes
+    there = card.memory_bytes
     if isinstance(used, Missing) or isinstance(there, Missing) or used < DISK_FULL * there:
         return None
     says = f"process {who} holds {used / 1e9:.1f} of the card's {there / 1e9:.1f} GB"
@@ -137,7 +138,8 @@ def built_for_another_maker(unused: UnusedCard) -> Problem | None:
 
 def driver_too_old(unused: UnusedCard) -> Problem | None:
     """CUDA needs a driver of its own major version or a newer one."""
-    card, needs = unused.card, _first(unused.framework.versions.get("cuda", ""))
+    card = unused.card
+    needs = _first(unused.framework.versions.get("cuda", ""))
     if card is None or isinstance(card.cuda, Missing) or needs is None:
         return None
     has = _first(card.cuda)
@@ -535,7 +537,8 @@ def quota_below_cores(machine: Machine) -> Problem | None:
 
 def threads_by_variable(machine: Machine) -> Problem | None:
     """A variable that was set for another program changes the number of threads."""
-    variables, cores = (machine.surroundings.variables if machine.surroundings else {}), machine.processor.cores_usable
+    variables = machine.surroundings.variables if machine.surroundings else {}
+    cores = machine.processor.cores_usable
     for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
         value = variables.get(name, "").split(",")[0]
         if value.isdecimal() and int(value) != cores:

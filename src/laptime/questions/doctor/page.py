@@ -196,7 +196,10 @@ def _card(card: Card, machine: Machine) -> list[Fact]:
     abilities += [] if isinstance(card.power_limit_mw, Missing) else [f"at most {number(card.power_limit_mw / 1e3)} W"]
     abilities += [] if isinstance(card.ecc, Missing) else [f"ECC {'on' if card.ecc else 'off'}"]
     abilities = [*abilities, "split into instances (MIG)"] if card.mig is True else abilities
-    total, used, busy, held = card.memory_bytes, card.memory_used_bytes, card.busy_percent, card.processes
+    total = card.memory_bytes
+    used = card.memory_used_bytes
+    busy = card.busy_percent
+    held = card.processes
     now: list[str] = []
     if not isinstance(total, Missing):
         in_use = "" if isinstance(used, Missing) else f", {size(used) if used else 'none'} of it in use"
@@ -223,7 +226,8 @@ def _name(card: Card) -> str:
 
 def _link(card: Card) -> str:
     """Return the PCIe link as it is now and, if it is slower than its maximum, that maximum too."""
-    now, most = _lanes(card.pcie_generation, card.pcie_width), _lanes(card.pcie_generation_most, card.pcie_width_most)
+    now = _lanes(card.pcie_generation, card.pcie_width)
+    most = _lanes(card.pcie_generation_most, card.pcie_width_most)
     if not now:
         return f"PCIe up to {most}" if most else ""
     return f"PCIe {now}" if now == most or not most else f"PCIe {now} now of {most}"

@@ -54,7 +54,8 @@ def _try(
 # Measure each device's peaks: a child for each framework and device, one at a time, because they would share cores.
 
 PROCESSOR_ROWS, CARD_ROWS = 2048, 8192
-PROCESSOR_COPY_BYTES, CARD_COPY_BYTES = 512_000_000, 1 << 30
+PROCESSOR_COPY_BYTES = 512_000_000
+CARD_COPY_BYTES = 1 << 30
 FrameworkPeaks = dict[str, Peak | Missing]
 DeviceLimits = tuple[tuple[DeviceKey, DevicePeaks | Missing], ...]
 IMPORT_LIMITS = 3  # a child starts for about as long as it measures this many limits; used for the progress only
@@ -113,7 +114,8 @@ def _measure(
     machine: Machine, tell: Callable[[str], None], patience_s: float
 ) -> Iterator[tuple[DeviceKey, dict[str, FrameworkPeaks]]]:
     """Yield a device after each turn, with what each framework has measured on it so far."""
-    turns, began_s = list(_turns(machine)), time.monotonic()
+    turns = list(_turns(machine))
+    began_s = time.monotonic()
     measured: dict[DeviceKey, dict[str, FrameworkPeaks]] = {}
     for number, turn in enumerate(turns):
         order = turn.order

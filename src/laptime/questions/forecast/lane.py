@@ -51,7 +51,8 @@ LOADER_SPREAD = 0.25  # of a loader on another processor, as a logarithm
 SHARED_SPREAD = 0.4  # of one that was timed while the training took cores: a guess, with those it may be faster
 LEAST_LOADING_S = 1e-7  # of a step that waits for no batch
 BUSY_WAIT = 0.05  # of a step: whose worker processes are waited for less than that keep up
-LOADER_NOT_TIMED, READS_NO_FILES = Missing("it was not timed alone"), Missing("this training reads no files")
+LOADER_NOT_TIMED = Missing("it was not timed alone")
+READS_NO_FILES = Missing("this training reads no files")
 NO_LOADER_TIMED = Missing("no data loader was seen in the script, and what makes its batches was not timed")
 WORKERS_KEEP_UP = Missing("its worker processes keep up here, and were not timed alone")
 HELD_BATCHES = Missing("its batches are held in memory")
@@ -193,7 +194,8 @@ def is_built_in(subject: str) -> bool:
 def _measure_built_in(record: Record, lane: LaneResult, subject: str) -> MeasuredLane:
     assert lane.step_ms is not None
     workload = find_workload(subject)
-    batch, precision = lane.settings.batch or workload.batch, _precision_of(lane.settings)
+    batch = lane.settings.batch or workload.batch
+    precision = _precision_of(lane.settings)
     operators = list_operators(workload, batch, precision)
     return MeasuredLane(
         lane=lane,
@@ -314,7 +316,8 @@ def find_processor(
     """
     if lane.device.kind != "cpu":
         return NO_PROCESSOR
-    processor, precision = record.machine.processor, _precision_of(lane.settings)
+    processor = record.machine.processor
+    precision = _precision_of(lane.settings)
     cores = min(lane.settings.threads or processor.cores_usable, processor.cores_usable)
     kept = recall(key_of(lane.device, lane.name.partition("/")[0], processor))
     peaks = lane.roofline.peaks if lane.roofline is not None else kept
@@ -376,7 +379,8 @@ def _loader_of_script(record: Record, lane: LaneResult, loading: ScriptLoading |
         return replace(alone, is_in_step=is_in_step)
     if loading is None:
         return NO_LOADER_TIMED
-    step_s, items = lane.step_ms.median / 1e3, lane.items_per_step or 1
+    step_s = lane.step_ms.median / 1e3
+    items = lane.items_per_step or 1
     if is_in_step:
         return MeasuredLoader(items / min(max(loading.wait_s, LEAST_LOADING_S), step_s), is_in_step=True)
     return (

@@ -137,7 +137,8 @@ def _short(row: DeviceForecast) -> str:
 
 def _ends(found: Range, show: Callable[[float], str], between: str = "-") -> str:
     """Return both ends of a range; one unit is written once."""
-    low, high = show(found.low), show(found.high)
+    low = show(found.low)
+    high = show(found.high)
     if low.count(" ") == high.count(" ") == 1 and low.split()[1] == high.split()[1]:
         return f"{low.split()[0]}{between}{high}"
     return f"{low}{between}{high}"
@@ -166,7 +167,8 @@ def _notes(found: HardwareForecast, view: View) -> list[str]:
     if not ends:
         memory_note = []
     else:
-        least, most = min(ends, key=lambda end: end.low), max(ends, key=lambda end: end.high)
+        least = min(ends, key=lambda end: end.low)
+        most = max(ends, key=lambda end: end.high)
         sentence = f"A step takes {_ends(Range(least.middle, least.low, most.high), size)} of a card"
         named = ((fits, joined([_short(row) for row in needed if row.fits == fits])) for fits in DOUBTS)
         memory_note = [f"{sentence}{''.join(f'; it {fits} {names}' for fits, names in named if names)}."]
@@ -232,7 +234,8 @@ def card_sentence(record: Record) -> list[str]:
     cards = record.cards
     if cards is None or not cards.rows:
         return []
-    lane, best = short_name(cards.lane), max(cards.rows, key=lambda row: row.factor.middle)
+    lane = short_name(cards.lane)
+    best = max(cards.rows, key=lambda row: row.factor.middle)
     if best.factor.middle < HARDLY:
         why = WHY_HARDLY.get(best.binds, "the steps are too small")
         return [f"A card would hardly help, since {why}: {plain_card(best.card)} {span(best.factor)} as fast."]

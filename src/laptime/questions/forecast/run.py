@@ -98,7 +98,8 @@ def lanes_to_race(what: str, lane: str | None) -> tuple[str, ...]:
     if means_a_script(Ask(what)):
         return (lane or "cpu",)
     lanes = (("cpu", "cpu/best") if is_built_in(what) else ("cpu",)) if lane is None else (lane,)
-    device, last = parse_lane(lanes[-1]).device, lanes[-1].rpartition("/")[2]
+    device = parse_lane(lanes[-1]).device
+    last = lanes[-1].rpartition("/")[2]
     reads = find_workload(what).reads_files if what in CATALOGUE else names_a_file(what)
     if not reads or "input=" in last or device is None:
         return lanes
@@ -140,7 +141,8 @@ def make_forecast(
     if not rows:
         short, why = next(iter(refused.items()))
         raise UsageError(f"nothing can be said of {short}: {why}", "laptime forecast --all shows what can be predicted")
-    loader, here_s = measured.loader, measured.step_ms / 1e3 * measured.steps * measured.laps
+    loader = measured.loader
+    here_s = measured.step_ms / 1e3 * measured.steps * measured.laps
     return HardwareForecast(
         what=measured.what,
         lane=lane.name,
@@ -170,7 +172,8 @@ def forecast_device(
     found = _on_processor(measured, device) if device.kind == "cpu" else _on_card(measured, device, known, seen)
     if isinstance(found, Missing):
         return found
-    step_s, spread = found.step_s, found.spread
+    step_s = found.step_s
+    spread = found.spread
     needed = measured.memory_on(device)
     whole_s = range_of(step_s * measured.steps * measured.laps, spread)
     notes = found.notes
@@ -197,7 +200,8 @@ def forecast_device(
 
 def _on_processor(measured: MeasuredLane, device: KnownDevice) -> _Predicted | Missing:
     """Return the step as it was measured, at the rate of another processor. It has the work of the loader in it."""
-    here, there = measured.processor, rate_of(device, measured.precision)
+    here = measured.processor
+    there = rate_of(device, measured.precision)
     if isinstance(here, Missing):
         return here
     if isinstance(there, Missing):
@@ -209,7 +213,8 @@ def _on_processor(measured: MeasuredLane, device: KnownDevice) -> _Predicted | M
     notes = [f"{there.cores:g} cores, as of {device.host or 'one socket'}: {reaches}"]
     if there.is_arm != here.is_arm:
         notes.append("no step was measured on both x86 and ARM")
-    loading_s, spread = _loading_s(measured, device), spread_between(there, here)
+    loading_s = _loading_s(measured, device)
+    spread = spread_between(there, here)
     return _Predicted(step_s, step_s, loading_s, "processor", spread, tuple(notes))
 
 
@@ -224,8 +229,10 @@ def _on_card(
     host_binds = found.host_s > found.device_s
     is_guess = host_binds and (device.core_score is None or (measured.python_s > 0 and measured.core_score is None))
     learned = learn_from(steps, device, measured.precision, measured.execution, known)
-    device_s, step_s = learned.times * found.device_s, learned.times * found.step_s
-    loading_s, notes = _loading_s(measured, device), _notes(device, measured.precision, known, found)
+    device_s = learned.times * found.device_s
+    step_s = learned.times * found.step_s
+    loading_s = _loading_s(measured, device)
+    notes = _notes(device, measured.precision, known, found)
     notes = (*notes, *((UNSCALED,) if is_guess else ()), *learned.notes)
     unknown = UNKNOWN_SPREAD * found.unknown_share
     scaled = MEASURED_CORE_SPREAD if host_binds and measured.python_s else 0.0
@@ -348,13 +355,15 @@ def _check_processors(records: Sequence[Record], recall: Recall) -> Iterator[Che
     newest: dict[tuple[str, str], dict[str, tuple[str, MeasuredLane, ProcessorRate]]] = {}
     for record in sorted(records, key=lambda record: record.started):
         for lane in training_lanes(record):
-            measured, rate = measure_lane(record, lane), find_processor(record, lane, recall)
+            measured = measure_lane(record, lane)
+            rate = find_processor(record, lane, recall)
             if not isinstance(measured, Missing) and not isinstance(rate, Missing):
                 place = f"{measured.place} ({record.machine.processor.cores_usable} cores)"
                 newest.setdefault((measured.what, lane.name), {})[place] = record.id, measured, rate
     for (what, lane_name), places in newest.items():
         for (place, there), (_, here) in permutations(places.items(), 2):
-            ratio, spread = times_as_slow(there[2], here[2]), spread_between(there[2], here[2])
+            ratio = times_as_slow(there[2], here[2])
+            spread = spread_between(there[2], here[2])
             predicted = range_of(ratio * here[1].step_ms, spread)
             source = f"{there[0]}; from {here[0]}"
             yield CheckedForecast(f"{what}, {lane_name}", place, source, there[1].step_ms, predicted)

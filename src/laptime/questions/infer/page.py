@@ -77,7 +77,8 @@ def page_parts(record: Record, view: View) -> PageParts:
         closing = f"{footnotes.status_words(record)}: {sum(heats)} of {planned} heats kept, {elapsed}."
     else:
         calls = sum(lane.calls for lane in answers.lanes)
-        fewest, most = min(heats, default=0), max(heats, default=0)
+        fewest = min(heats, default=0)
+        most = max(heats, default=0)
         count = f"{most}" if fewest == most else f"{fewest} to {most}"
         turns = " in turns" if any(heat.call_turns for lane in answers.lanes for heat in lane.heats) else ""
         short = ""
@@ -125,7 +126,9 @@ def glance_of(record: Record) -> Glance | None:
     if fastest is not None and fastest.ratio > 0:
         ratio, low, high = above_one(fastest.ratio, fastest.low, fastest.high)
         if fastest.verdict == "not distinguishable":  # the ratio is that of the table, whichever seems faster
-            ratio, low, high = fastest.ratio, fastest.low, fastest.high
+            ratio = fastest.ratio
+            low = fastest.low
+            high = fastest.high
         ends = "one pair, no interval"
         if not isinstance(low, Missing) and not isinstance(high, Missing):
             ends = f"{factor(low, ratio)}-{factor(high, ratio)} at 95 %"
@@ -211,7 +214,9 @@ def _answers_clauses(record: Record) -> str:
 
 def _details(record: Record, view: View) -> list[list[str]]:
     """Return all that the record holds, in sections."""
-    width, color, lanes = view.width, view.color, inference_of(record).lanes
+    width = view.width
+    color = view.color
+    lanes = inference_of(record).lanes
     failures = [f"{short_name(lane.lane)} batch {batch.batch}: {batch.reason}"
             for lane in lanes for batch in lane.batches if batch.reason]  # fmt: skip
     # The table of percentiles of single calls, and the factors between their medians
@@ -395,7 +400,8 @@ def _published(record: Record) -> str:
     lane = next((infer_lane for infer_lane in inference_of(record).lanes if infer_lane.wait is not None), None)
     if lane is None or lane.wait is None or isinstance(lane.wait.further_call_s, Missing):
         return sentence
-    first, further = about(lane.wait.first_answer_s), step(lane.wait.further_call_s * 1e3)
+    first = about(lane.wait.first_answer_s)
+    further = step(lane.wait.further_call_s * 1e3)
     return f"{sentence} Here the first answer takes {first} ({short_name(lane.lane)}), a further one {further}."
 
 
@@ -454,10 +460,8 @@ def _factor_figures(record: Record) -> list[Figure]:
             if low is None or high is None
             else f" ({factor(low, infer_factor.ratio)}-{factor(high, infer_factor.ratio)})"
         )
-        lane, what = (
-            short_name(infer_factor.lane),
-            "one call" if infer_factor.batch is None else f"batch {infer_factor.batch}",
-        )
+        lane = short_name(infer_factor.lane)
+        what = "one call" if infer_factor.batch is None else f"batch {infer_factor.batch}"
         rows.append(
             ShownFactor(
                 f"{lane}, {what}", infer_factor.ratio, low, high, words=f"{factor(infer_factor.ratio)}x{ends}", of=lane

@@ -76,7 +76,8 @@ def answer_tolerance(reference: AnswerReference, precision: str) -> float:
 def _why_answers_differ(run: AnswerRun, reference: AnswerReference) -> str | None:
     if run.count != reference.exact.count:
         return f"it gives {run.count:,} numbers, the reference {reference.exact.count:,}"
-    distance, allowed = answer_distance(run, reference.exact), answer_tolerance(reference, run.precision)
+    distance = answer_distance(run, reference.exact)
+    allowed = answer_tolerance(reference, run.precision)
     if distance <= allowed:
         return None
     return f"its answers differ by {distance:.0e} in {run.precision} ({allowed:.0e} allowed)"
@@ -155,7 +156,8 @@ def find_infer_factors(
 
 def _item_ratio(heat: InferHeat, other: InferHeat, batch: int | None) -> float | None:
     """Return how many times as long an item takes the other heat."""
-    mine, its = _item_ms(heat, batch), _item_ms(other, batch)
+    mine = _item_ms(heat, batch)
+    its = _item_ms(other, batch)
     return None if mine is None or its is None else its / mine
 
 

@@ -56,7 +56,8 @@ class InferenceRace:
     """A race of inference: its heats so far, and the lanes that are still in it."""
 
     def __init__(self, job: Job, prepared: PreparedInference) -> None:
-        self._job, self._pace = job, prepared.pace
+        self._job = job
+        self._pace = prepared.pace
         self._heats: dict[str, list[InferHeat]] = {lane.name: [] for lane in job.plan.lanes}
         self._running: list[PlannedLane] = list(job.plan.lanes)
         self._sensors = SensorSelection(job.plan.ask.sensors, job.plan.ask.sensors_hz)
@@ -163,7 +164,8 @@ class InferenceRace:
         return next(self._numbers)
 
     def _runner(self, lane: PlannedLane, pace: InferPace, place: int = 0, then: str = "") -> InferenceRunner:
-        job, ask = self._job, self._job.plan.ask
+        job = self._job
+        ask = self._job.plan.ask
         sampler = None if lane.framework == FAKE_FRAMEWORK else self._sensors.sampler_for(lane.name, lane.computes_on)
         number = sum(map(len, self._heats.values())) + place
         order = InferOrder(order_heat(job.plan, lane, job.plan.pace, number), pace)
@@ -186,7 +188,8 @@ class InferenceRace:
         self._say(lanes, f"batches of {part}" if part else f"single calls, turn {turn}")
 
     def _describe_progress(self, *, is_news: bool) -> Progress:
-        words, left_s = f"round {self._rounds + 1} of at most {self._pace.heats}", max(self._job.left_s, 0.0)
+        words = f"round {self._rounds + 1} of at most {self._pace.heats}"
+        left_s = max(self._job.left_s, 0.0)
         return Progress(words, self._job.elapsed_s, left_s, is_most=False, lanes=dict(self._doing), is_news=is_news)
 
     def _show(self, lane: PlannedLane, then: str, phase: str) -> None:
@@ -211,7 +214,8 @@ class InferenceRace:
         answering = [lane for lane in lanes if lane.step_ms is not None]
         if not answering:
             return ()
-        first, heats = answering[0], self._heats
+        first = answering[0]
+        heats = self._heats
         return tuple(
             factor
             for lane in answering[1:]

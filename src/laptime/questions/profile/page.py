@@ -93,7 +93,8 @@ def _of_lane(lane: LaneResult, profile: Profile, width: int, top: int, *, color:
         }
         memory = wrap(f"- (memory: {'; '.join(sorted(reasons))})", width, "  ") if reasons and not known else []
     lines += memory
-    busy, own = profile.device_busy, profile.device_ms
+    busy = profile.device_busy
+    own = profile.device_ms
     if isinstance(busy, Missing):
         device = f"- (device: {busy.missing})"
     else:
@@ -184,14 +185,16 @@ def page_parts(record: Record, view: View) -> PageParts:
     reasons = [(lane, lane.absent.get("profile")) for lane in record.lanes if lane.profile is None]
     absent = [f"{short_name(lane.name)} has no profile: {why.missing}" for lane, why in reasons if why is not None]
     # All that the record holds, in sections
-    width, color = view.width, view.color
+    width = view.width
+    color = view.color
     details = [
         header(record, width, color=color),
         *profiles(record, width, TOP_ALONE, color=color),
         limit_lines(record, width),
         *(wrap(remark, width, "  ") for remark in footnotes.remarks(record)),
     ]
-    done, lanes = sum(lane.profile is not None for lane in record.lanes), len(record.lanes)
+    done = sum(lane.profile is not None for lane in record.lanes)
+    lanes = len(record.lanes)
     count = str(done) if done == lanes else f"{done} of {lanes}"
     sentence = f"{count} lane{'s' * (lanes != 1)} profiled, {duration(record.elapsed_s)}."
     closing = sentence if record.status == "finished" else f"{footnotes.status_words(record)}: {sentence}"

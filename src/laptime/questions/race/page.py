@@ -103,7 +103,8 @@ def price_words(record: Record) -> list[str]:
     if not costs:
         return []
     laps = {lane.name: lane.lap_s.median for lane in record.lanes if lane.name in costs and lane.lap_s is not None}
-    cheapest, fastest = min(costs, key=costs.__getitem__), min(laps, key=laps.__getitem__)
+    cheapest = min(costs, key=costs.__getitem__)
+    fastest = min(laps, key=laps.__getitem__)
     sentence = f"A lap is cheapest on {short_name(cheapest)} ({number(costs[cheapest])})"
     if all(comparison.verdict == "not distinguishable" for comparison in record.answer.comparisons):
         return [f"{sentence}; none was found to be faster."]
@@ -166,7 +167,8 @@ def page_parts(record: Record, view: View) -> PageParts:
     """Return what the page says."""
     view = replace(view, width=max(view.width, NARROWEST))
     # Say at which confidence the intervals are, where that is less than of a race in one go; and what would settle
-    minutes, within = _minutes_more(record), percent(record.ask.margin)
+    minutes = _minutes_more(record)
+    within = percent(record.ask.margin)
     more = f"About {minutes} min more should bring every factor within {within}."
     parts_words = [*footnotes.spent_words(record, "race"), *([] if minutes is None else [more])]
     profile_lines = profile_figures(record, view.inner, lanes=PROFILES_MOST)
@@ -280,7 +282,8 @@ def _bars(record: Record, view: View) -> list[str]:
     first = next((lane.name for lane in record.lanes if lane.step_ms is not None), "")
     rows = []
     for lane in record.lanes:
-        rate, is_first = lane.items_per_s, lane.name == first
+        rate = lane.items_per_s
+        is_first = lane.name == first
         step_, lap_ = (
             "" if estimate is None else tell(estimate.median)
             for estimate, tell in ((lane.step_ms, step), (lane.lap_s, lap))
@@ -356,7 +359,8 @@ def _why(record: Record) -> list[str]:
 
 def _details(record: Record, view: View) -> list[list[str]]:
     """Return all that the record holds, in sections."""
-    width, color = view.width, view.color
+    width = view.width
+    color = view.color
     return [
         header(record, width, color=color),
         lane_table(record, width, color=color),
@@ -547,7 +551,8 @@ def live_lines(record: Record, progress: Progress, view: View) -> list[str]:
         names = [*progress.lanes][:LIVE_ROWS]
     rows: list[Row] = []
     for name in names:
-        lane, doing = known.get(name), Cell(progress.lanes.get(name, ""), "quiet")
+        lane = known.get(name)
+        doing = Cell(progress.lanes.get(name, ""), "quiet")
         if lane is None:
             rows.append(Row(row_name(name, record), None, (Cell(""), Cell(""), doing)))
             continue

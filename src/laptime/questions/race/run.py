@@ -54,9 +54,11 @@ class Race:
 
     def __init__(self, job: Job, _prepared: Prepared) -> None:
         # Trainings of one lane are compared at their timed steps, however fast one of them is.
-        plan, devices = job.plan, {lane.device.name for lane in job.plan.lanes}
+        plan = job.plan
+        devices = {lane.device.name for lane in job.plan.lanes}
         pace = replace(plan.pace, shares_steps=plan.pace.shares_steps or (bool(plan.others) and len(devices) == 1))
-        self._job, self._rounds = job, HeatRounds(job, pace)
+        self._job = job
+        self._rounds = HeatRounds(job, pace)
         self._running: list[PlannedLane] = list(job.plan.lanes)
         self._next_round_s = self._round_began_s = 0.0
         self._rounds.describe = self._describe
@@ -73,7 +75,8 @@ class Race:
 
     def run(self) -> None:
         """Run interleaved rounds of heats until the margin is reached or the budget is used up."""
-        job, rounds = self._job, self._rounds
+        job = self._job
+        rounds = self._rounds
         with rounds.prestarter() as prestarter:
             needed = job.plan.pace.heats_min, "for a 95 % interval"
             if job.begun is None:
@@ -101,7 +104,9 @@ class Race:
 
     def reduce(self, status: RecordStatus) -> Outcome:
         """Compare the lanes. While the race runs, its record has no findings."""
-        lanes, machine, is_over = self._rounds.results(self._profiles), self._job.machine, status != "running"
+        lanes = self._rounds.results(self._profiles)
+        machine = self._job.machine
+        is_over = status != "running"
         return Outcome(
             lanes,
             RaceAnswer(
@@ -123,7 +128,8 @@ class Race:
 
     def _describe_others(self, lanes: tuple[LaneResult, ...]) -> tuple[OtherTraining, ...]:
         """Return the trainings after the first, and how their work differs from the first's: in the proof, or timed."""
-        plan, proof = self._job.plan, self._rounds.proof
+        plan = self._job.plan
+        proof = self._rounds.proof
         ran = {lane.name: lane for lane in lanes if lane.status == "ok"}
         by_training = [
             [ran[lane.name] for lane in plan.lanes if plan.subject_of(lane) == subject and lane.name in ran]
@@ -151,7 +157,9 @@ class Race:
         than was asked. Where they would take longer, the answer is less certain, as its page reports. As many heats as
         were asked for are run.
         """
-        pace, rounds, ask = self._job.plan.pace, self._rounds.rounds, self._job.plan.ask
+        pace = self._job.plan.pace
+        rounds = self._rounds.rounds
+        ask = self._job.plan.ask
         if rounds >= pace.heats_max or not self._running:
             return True
         over_s = OVERRUN * ask.budget_s if rounds < pace.heats_min else 0.0
@@ -163,7 +171,10 @@ class Race:
 
         A round that ends beyond the budget is the last one, and one that ends before it is not, if another has room.
         """
-        job, pace, rounds, left_s = self._job, self._job.plan.pace, self._rounds.rounds, self._job.left_s
+        job = self._job
+        pace = self._job.plan.pace
+        rounds = self._rounds.rounds
+        left_s = self._job.left_s
         is_asked = job.plan.ask.heats is not None
         progress = Progress(
             f"round {rounds + 1} of {'' if is_asked else 'at most '}{pace.heats_max}", job.elapsed_s, notes=self._goal
@@ -208,14 +219,16 @@ class Race:
     def _end_round(self, round_s: float, prestarter: Prestarter) -> None:
         """Remove lanes that failed, and fit the coming rounds into the rest of the budget."""
         self._job.look_at_code()
-        rounds, heats = self._rounds, self._rounds.heats
+        rounds = self._rounds
+        heats = self._rounds.heats
         phases = [heats[lane.name][-1].process.phases_s for lane in self._running]
         timed_s = [phase.get("timing", 0.0) for phase in phases]
         round_s *= rounds.share_again(self._running)
         self._running = [lane for lane in self._running if self._goes_on(lane)]
         rounds_left = self._job.plan.pace.heats_max - rounds.rounds
         imports_s = prestarter.expect_imports_s(self._running)
-        left_s, pace = self._job.left_s - imports_s, rounds.pace
+        left_s = self._job.left_s - imports_s
+        pace = rounds.pace
         turns = max((len(heats[lane.name][-1].windows) for lane in self._running), default=0)
         if turns and pace.takes_turns:
             pace = balance_turns(pace, sum(timed_s) / turns, round_s - sum(timed_s), left_s)
@@ -227,7 +240,8 @@ class Race:
 
     def _goes_on(self, lane: PlannedLane) -> bool:
         """Whether a lane's latest heat finished, or lost its node where there are others of its type."""
-        process, fleet = self._rounds.heats[lane.name][-1].process, self._job.launcher.fleet
+        process = self._rounds.heats[lane.name][-1].process
+        fleet = self._job.launcher.fleet
         lost = process.dnf is not None and process.dnf.lost_its_node
         return process.status == "ok" or (lost and fleet is not None and fleet.goes_on(lane))
 
@@ -252,7 +266,8 @@ class Race:
         racing = [lane for lane in lanes if lane.status == "ok" and lane.step_ms is not None]
         if len(racing) < 2:
             return ()
-        plan, alpha = self._job.plan, self._alpha(final=final)
+        plan = self._job.plan
+        alpha = self._alpha(final=final)
         planned = {lane.name: lane for lane in plan.lanes}
         return tuple(
             self._judge_trainings(found, planned[found.lane], planned[found.reference], (lane, racing[0]))
@@ -290,7 +305,8 @@ class Race:
         for change in self._job.code_changes.values():
             return replace(found, same_work=Missing(f"during the race, {change.place.name} {change.how}"))
         plan = self._job.plan
-        mine, theirs = plan.subject_of(lane), plan.subject_of(reference)
+        mine = plan.subject_of(lane)
+        theirs = plan.subject_of(reference)
         if mine == theirs:
             known = self._rounds.proof.find_cut(plan, lane, reference) or find_other_steps(*lanes)
         else:

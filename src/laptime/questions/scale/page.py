@@ -67,7 +67,8 @@ def page_parts(record: Record, view: View) -> PageParts:
         beyond = ""
     else:
         gains = ", ".join(f"{projection.devices:,}: {gain_words(projection.speedup)}" for projection in shown)
-        held, check = first.held_out, ""
+        held = first.held_out
+        check = ""
         if held is not None:
             check = f" It predicts the measured {held.devices} within {percent(abs(held.error))}."
         beyond = f"Predicted for more {count_words(2, kind_of(record)).split()[1]} on such links: {gains}.{check}"
@@ -173,7 +174,8 @@ def _doubt(part: LostPart) -> str:
 
 def _details(record: Record, scaling: Scaling, view: View) -> list[list[str]]:
     """Return all that was found, in sections."""
-    width, color = view.width, view.color
+    width = view.width
+    color = view.color
     kind = kind_of(record)
     sections: list[list[str]] = [header(record, width, color=color)]
     for curve in scaling.curves:
@@ -244,7 +246,8 @@ def exchange_words(curve: ScaleCurve) -> list[str]:
     shares = {} if curve.lost is None else {part.of: part.share for part in curve.lost.parts}
     if "exchange" not in shares:
         return [f"{sentence} There is no figure by experiment."]
-    found, waits = shares["exchange"], sum(shares[wait].value for wait in WAITS if wait in shares)
+    found = shares["exchange"]
+    waits = sum(shares[wait].value for wait in WAITS if wait in shares)
     sentence += f" By experiment, {_share_words(found)} is exchange."
     if waits >= SHOWN_LEAST:
         sentence += (
@@ -326,7 +329,8 @@ def figures(record: Record) -> list[Figure]:
             ends = tuple(one.speedup.ends for one in curve.beyond)
             curves.append(Curve(f"{name}, predicted", beyond, "predicted", ends=ends))
     curves.append(Curve("N times", ((1.0, 1.0), (float(most), float(most)))))
-    across, up = Axis("devices", is_log=True, is_whole=True), Axis("times as fast as one", is_log=True)
+    across = Axis("devices", is_log=True, is_whole=True)
+    up = Axis("times as fast as one", is_log=True)
     says = "Items per second against one device. The straight line is what nothing lost would give."
     return [
         Figure("What more devices bring", Plane(across, up, tuple(curves)), says),

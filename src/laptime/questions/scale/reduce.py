@@ -54,7 +54,8 @@ def summarise_scaling(
     for name in names:
         result = next((result for result in reversed(named[name].heats) if result.heat.ranks), None)
         for rank in result.heat.ranks if result is not None else ():
-            first_ms, memory = rank.first_step_ns / 1e6, rank.peak_memory_bytes
+            first_ms = rank.first_step_ns / 1e6
+            memory = rank.peak_memory_bytes
             rows.append(RankRow(name, rank.rank, rank.device, rank.host, first_ms, memory, rank.device_memory_bytes))
     return Scaling("", tuple(curves), tuple(rows))
 
@@ -91,7 +92,8 @@ def _point(role: ScaleLane, lane: LaneResult, compared: Mapping[str, Comparison]
     if lane.name == one:
         speedup = Bounded(1.0, 1.0, 1.0)
     else:
-        found, first = compared.get(lane.name), compared.get(one)
+        found = compared.get(lane.name)
+        first = compared.get(one)
         if found is None:
             speedup = None
         elif first is None:
@@ -271,7 +273,9 @@ class ScaleRound:
 
     def parts_ms(self) -> dict[LostTo, float]:
         """Return where the time of a step on all devices goes. The parts add up to the step."""
-        step_ms, alone, apart = self.several_ms[self.count], self.alone, self.apart
+        step_ms = self.several_ms[self.count]
+        alone = self.alone
+        apart = self.apart
         if alone is None or apart is None:
             return {"computing": self.computing_ms, "exchange": step_ms - self.computing_ms}
         loader = self.loader_ms
@@ -332,7 +336,8 @@ def _round(
     def taken(heat: HeatResult | None) -> float | None:
         return None if heat is None else one_ms * step_ratio(one, heat)
 
-    alone, ready = find("alone", most), find("several ready", most)
+    alone = find("alone", most)
+    ready = find("several ready", most)
     several = {
         count: by_number[number]
         for (role, count), by_number in heats.items()
@@ -444,10 +449,8 @@ def fit_all_reduce(exchanges: Sequence[Exchange], devices: int) -> AllReduceCost
     """Return what a hop and a byte cost, from an exchange of next to nothing and one of all gradients."""
     if devices < 2 or not exchanges:
         return None
-    small, large = (
-        min(exchanges, key=lambda exchange: exchange.size_bytes),
-        max(exchanges, key=lambda exchange: exchange.size_bytes),
-    )
+    small = min(exchanges, key=lambda exchange: exchange.size_bytes)
+    large = max(exchanges, key=lambda exchange: exchange.size_bytes)
     hops = 2 * (devices - 1)
     hop_ms = small.ns / 1e6 / hops
     byte_ms = max(0.0, large.ns - small.ns) / 1e6 / (_share_sent(devices) * large.size_bytes)
@@ -488,7 +491,8 @@ def hold_out(rounds: Sequence[ScaleRound]) -> HeldOut | Missing:
     counts = sorted({count for scale_round in rounds for count in scale_round.several_ms})
     if len(counts) < 2:
         return Missing("the smaller counts are one device alone: none could be held out")
-    largest, below = counts[-1], counts[-2]
+    largest = counts[-1]
+    below = counts[-2]
     pairs = [
         (
             model.speedup(largest),

@@ -46,7 +46,8 @@ def prepare_scale(ask: Ask, machine: Machine, launcher: Launcher = LOCAL) -> Sca
         raise UsageError("laptime scale takes lanes, and --every races all that is installed", "name lanes")
     single = replace(ask, lanes=tuple(map(without_groups, ask.lanes)))
     prepared = prepare(replace(single, lanes=tuple(dict.fromkeys(single.lanes))), machine, launcher, one_lane=True)
-    subject, workload = prepared.plan.subject, find_subject(ask.what)[1]
+    subject = prepared.plan.subject
+    workload = find_subject(ask.what)[1]
     given = facts_of(prepared, workload)
     named = ask.lanes or prepared.plan.ask.lanes
     asked = [_with_device(text, prepared) for text in named]
@@ -73,7 +74,8 @@ class ScaleRace:
     """A race over counts of devices, and what it shows."""
 
     def __init__(self, job: Job, prepared: ScalePrepared) -> None:
-        self._race, self._roles = Race(job, prepared), prepared.roles
+        self._race = Race(job, prepared)
+        self._roles = prepared.roles
         self.run = self._race.run
 
     def reduce(self, status: RecordStatus) -> Outcome:
@@ -147,12 +149,15 @@ def plan_scale(ask: ScaleAsk, asked: Sequence[Lane], facts: ScaleFacts) -> Scale
 
 def _lanes_of(lane: Lane, mode: Mode, ask: ScaleAsk, facts: ScaleFacts) -> list[tuple[Role, int, Lane]]:
     """Return what one asked lane needs in one mode: the role, the count of devices, and the lane."""
-    machine, subject, plan = facts.machine, facts.subject, facts.plan
+    machine = facts.machine
+    subject = facts.subject
+    plan = facts.plan
     if is_group(lane.device):
         raise UsageError(f"laptime scale: {lane.device} names devices itself", "name one device, and --devices 1,2,4")
     single = replace(lane, overrides=tuple(override for override in lane.overrides if override[0] not in OF_GROUPS))
     first = plan(single)
-    device, counts = first.device, _counts(ask, first, machine)
+    device = first.device
+    counts = _counts(ask, first, machine)
     most = max(counts)
     on_cores = device.kind == "cpu" and lane.row.spreads == "ranks"
     named = dict(lane.overrides)

@@ -82,7 +82,8 @@ def _columns(sweep: Sweep, record: Record, view: View, *, has_bars: bool) -> lis
 
     columns: list[Column[SweepRow]] = [Column(sweep.axes[0].name, lambda row: row[0], right=True)]
     for place, lane in enumerate(lanes):
-        name, rate = short_name(lane), f"{record.workload.items}/s"
+        name = short_name(lane)
+        rate = f"{record.workload.items}/s"
         if has_bars:
             columns.append(Column(name, _of(place, rate_bar)))
         columns.append(Column(rate if has_bars else f"{name} {rate}", _of(place, _rate), right=True, least=8))
@@ -122,7 +123,8 @@ def _size(count_bytes: int | Missing | None) -> str:
 
 def _notes(curve: SweepCurve, sweep: Sweep) -> list[str]:
     """Return the knee, what an empty step takes, and the largest batch that fits."""
-    axis, name = sweep.axes[0].name, short_name(curve.of)
+    axis = sweep.axes[0].name
+    name = short_name(curve.of)
     along = "" if curve.along is None else f" with {sweep.axes[-1].name} {curve.along}"
     notes = []
     if curve.knee is not None:
@@ -138,7 +140,8 @@ def _left_out(curve: SweepCurve, sweep: Sweep, name: str) -> list[str]:
     """Return what of a lane was not run because it surely does not fit, and by which estimate."""
     rest = () if curve.along is None else (curve.along,)
     mine = [cell for cell in sweep.cells if cell.of == curve.of and cell.at[1:] == rest]
-    large, long = [cell for cell in mine if cell.too_large], [cell for cell in mine if cell.too_long]
+    large = [cell for cell in mine if cell.too_large]
+    long = [cell for cell in mine if cell.too_long]
     notes = []
     for cells in filter(None, (long, large)):
         from_on = " and above" if len(cells) > 1 else ""
@@ -163,7 +166,8 @@ def _raced(sweep: Sweep) -> str:
 
 def _details(record: Record, sweep: Sweep, view: View) -> list[list[str]]:
     """Return every cell, and why some have no result."""
-    width, color = view.width, view.color
+    width = view.width
+    color = view.color
     columns: list[Column[SweepCell]] = [
         Column("lane", lambda cell: short_name(cell.of), least=12),
         Column(", ".join(axis.name for axis in sweep.axes), lambda cell: ", ".join(cell.at), right=True),
@@ -226,7 +230,8 @@ def _curves(sweep: Sweep, record: Record, what: str) -> list[Figure]:
                 for sweep_cell in sweep.cells
                 if sweep_cell.of == of and (along is None or sweep_cell.at[1] == along)
             ]
-            points, ends = [], []
+            points = []
+            ends = []
             for cell in cells:
                 lane = lanes.get(cell.lane or "")
                 value = cell.items_per_s if what == "rate" else cell.step_ms
@@ -292,7 +297,8 @@ def glance_of(record: Record, sweep: Sweep) -> Glance | None:
     best = max(sweep.curves, key=lambda curve: curve.best_items_per_s, default=None)
     if best is None:
         return None
-    axis, items = sweep.axes[0].name, record.workload.items
+    axis = sweep.axes[0].name
+    items = record.workload.items
     along = "" if best.along is None else f", {sweep.axes[-1].name} {best.along}"
     fact = GlanceFact(
         f"{number(best.best_items_per_s)} {items}/s", f"{short_name(best.of)} at {axis} {best.best_at}{along}"

@@ -37,7 +37,8 @@ def find_crossovers(points: Sequence[RatioPoint]) -> list[tuple[Bounded, bool]]:
             continue
         rises = before.ratio < 1
         at = _passes(before.value, before.ratio, after.value, after.ratio)
-        upper, lower = _crossing(points, at, "high"), _crossing(points, at, "low")
+        upper = _crossing(points, at, "high")
+        lower = _crossing(points, at, "low")
         low, high = (upper, lower) if rises else (lower, upper)
         at_most = low if isinstance(low, Missing) else min(low, at)
         at_least = high if isinstance(high, Missing) else max(high, at)

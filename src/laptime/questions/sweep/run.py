@@ -196,7 +196,8 @@ class SweepRace:
     """A running sweep: the cells, which of them have failed, and the halving of batches that do not fit."""
 
     def __init__(self, job: Job, prepared: SweepPrepared) -> None:
-        self._job, self._prepared = job, prepared
+        self._job = job
+        self._prepared = prepared
         pace = shortest_pace(job.plan.pace, takes_turns=job.plan.alone is None)
         self._rounds = HeatRounds(job, pace, examines=lambda _lane: False)
         self._fitting = Fitting(self._rounds)
@@ -232,7 +233,9 @@ class SweepRace:
                     break
 
     def reduce(self, status: RecordStatus) -> Outcome:
-        lanes, rounds, prepared = self._rounds.results(), self._rounds, self._prepared
+        lanes = self._rounds.results()
+        rounds = self._rounds
+        prepared = self._prepared
         sweep = None
         if status != "running":
             refused = {place: cell.says for place, cell in prepared.cells.items() if isinstance(cell, UsageError)}
@@ -334,7 +337,8 @@ class SweepRace:
         likely = None if isinstance(smallest_full, UsageError) else self._fitting.largest_batch(smallest_full)
         value = (likely if likely is not None and fits < likely < fails else None) or size_between(fits, fails)
         while value is not None and self._job.left_s > 0:
-            self._doing, self._is_news = f"largest batch of {short(name)} that fits: {value}?", True
+            self._doing = f"largest batch of {short(name)} that fits: {value}?"
+            self._is_news = True
             planned = self._prepared.plan_cell(lane, (str(value), *rest))
             if isinstance(planned, UsageError) or self._why_too_long(planned, self._job.left_s) is not None:
                 return
@@ -387,7 +391,10 @@ class Swept:
 
 def describe_sweep(swept: Swept, lanes: Sequence[LaneResult]) -> Sweep:
     """Return the whole answer from the lanes that raced."""
-    axes, asked, names, reasons = swept.axes, swept.asked, swept.names, swept.reasons
+    axes = swept.axes
+    asked = swept.asked
+    names = swept.names
+    reasons = swept.reasons
     found = {lane.name: lane for lane in lanes}
     places = sorted({*names, *reasons}, key=lambda place: (asked.index(place[0]), [float(word) for word in place[1]]))
     cells = tuple(

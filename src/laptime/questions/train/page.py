@@ -68,7 +68,8 @@ def page_parts(record: Record, view: View) -> PageParts:
         *filter(None, [first_lap_words(record), reached_words(record), published_laps(record, view.width)]),
     ]
     full = training_of(record)
-    laps, elapsed = sum(map(count_checkpoints, full.runs)), duration(record.elapsed_s)
+    laps = sum(map(count_checkpoints, full.runs))
+    elapsed = duration(record.elapsed_s)
     if _is_whole(record):
         closing = f"{laps:,} lap{'s' * (laps != 1)}, {elapsed}."
     else:
@@ -105,7 +106,8 @@ def _answer(record: Record) -> str:
         return f"{laps} took {times}." if whole else f"not finished; trained are {times}."
     fastest, ratio = max(known, key=lambda pair: pair[1])
     names = (fastest.lane, fastest.reference) if ratio >= 1 else (fastest.reference, fastest.lane)
-    faster, slower = spoken_name(names[0], names[1]), spoken_name(names[1], names[0])
+    faster = spoken_name(names[0], names[1])
+    slower = spoken_name(names[1], names[0])
     totals = {lane.name: total(lane, record).text for lane in trained}
     took = f"{totals.get(names[0], '-')} against {totals.get(names[1], '-')}"
     how_much = f"{factor(max(ratio, over(1, ratio)))}x as fast as {slower}{_between(fastest, ratio)}"
@@ -275,7 +277,8 @@ def _mean_time(seconds: Sequence[float]) -> str:
 
 def total(lane: LaneResult, record: Record) -> Cell:
     """Return the time of all laps, or how many laps there are if a training is not complete."""
-    runs, wanted = runs_of(record, lane.name), training_of(record).protocol.laps
+    runs = runs_of(record, lane.name)
+    wanted = training_of(record).protocol.laps
     short = next((run for run in runs if count_checkpoints(run) < wanted), None)
     if short is not None:
         return Cell(f"{count_checkpoints(short)} of {wanted} laps", "bad")
@@ -290,7 +293,9 @@ def against_first_lane(lane: LaneResult, record: Record) -> Cell:
         return Cell(NOT_SAME, "bad")
     if found is None:
         return Cell("1" if lane.name == first.name and len(record.lanes) > 1 else "-")
-    ratio, low, high = found.later_laps, found.low, found.high
+    ratio = found.later_laps
+    low = found.low
+    high = found.high
     if isinstance(ratio, Missing):
         return Cell("-")
     if isinstance(low, Missing) or isinstance(high, Missing):
@@ -359,14 +364,16 @@ TOTAL_COLUMNS: list[RecordColumn[LaneResult]] = [
 
 
 def _protocol(record: Record) -> str:
-    asked, items = training_of(record).protocol, record.workload.items
+    asked = training_of(record).protocol
+    items = record.workload.items
     laps = f"whole training: {asked.laps:,} lap{'s' * (asked.laps != 1)}"
     steps = f" of {asked.steps_per_lap:,} steps" if asked.steps_per_lap else ""
     seeds = f", {asked.seeds} seeds" if asked.seeds > 1 else ""
     if not record.workload.is_built_in:
         return f"{laps}{steps}{seeds}; no validation and no test: a training of your own brings none in this version"
     runs = training_of(record).runs
-    validations, tests = (lap.validation for run in runs for lap in run.laps), (run.test for run in runs)
+    validations = (lap.validation for run in runs for lap in run.laps)
+    tests = (run.test for run in runs)
     looks = f", validation on {_counted(validations, asked.validation_items)} {items}" if asked.validation_items else ""
     held = f", test on {_counted(tests, asked.evaluation_items)} {items}" if asked.evaluation_items else ""
     return f"{laps}{steps}{seeds}{looks}{held}"
@@ -475,7 +482,8 @@ def _wholes(record: Record, width: int) -> list[str]:
 
 def published_laps(record: Record, width: int) -> str:
     """Return the published laps, if these laps are as long."""
-    steps, published = training_of(record).protocol.steps_per_lap, record.workload.steps_per_lap
+    steps = training_of(record).protocol.steps_per_lap
+    published = record.workload.steps_per_lap
     words = published_line(record, width)
     if not words or steps is None or published is None or steps == published:
         return words
@@ -484,7 +492,9 @@ def published_laps(record: Record, width: int) -> str:
 
 def training_details(record: Record, view: View) -> list[list[str]]:
     """Return all that the record holds, in sections."""
-    width, color, full = view.width, view.color, training_of(record)
+    width = view.width
+    color = view.color
+    full = training_of(record)
     asked = replace(record.workload, steps_per_lap=full.protocol.steps_per_lap or record.workload.steps_per_lap)
     return [
         header(replace(record, workload=asked), width, color=color),
@@ -565,7 +575,8 @@ def _over_time(record: Record, runs: Sequence[FullRun]) -> list[Figure]:
     validation.
     """
     found: list[tuple[bool, Figure]] = []
-    steps, published_steps = training_of(record).protocol.steps_per_lap, record.workload.steps_per_lap
+    steps = training_of(record).protocol.steps_per_lap
+    published_steps = record.workload.steps_per_lap
     is_as_long = steps is None or steps == published_steps  # other laps are other points of a training
     for figure, over_what, field in OVER_TIME:
         curves = [Curve(short_name(run.process.lane), _in_time(run, figure, over_what), "marked") for run in runs]

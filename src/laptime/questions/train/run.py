@@ -37,7 +37,9 @@ class WholeTrainings:
     """Trains every lane from every seed, or what an earlier process left of that."""
 
     def __init__(self, job: Job, prepared: PreparedTraining) -> None:
-        self._job, self._protocol, self._before = job, prepared.protocol, prepared.before
+        self._job = job
+        self._protocol = prepared.protocol
+        self._before = prepared.before
         limits = Limits(job.plan.ask.patience_s, job.plan.ask.watchdog_s)
         self._trainings = TrainingRuns(job, limits, prepared.before)
         self._proof = Proof(job.services.references, self._announce, job.own_code)
@@ -97,8 +99,10 @@ class WholeTrainings:
 
     def _orders(self) -> list[FullOrder]:
         """Return what is left to train, in order. Every lane is proven once, from the first seed."""
-        plan, orders = self._job.plan, []
-        number, first_seed = 0, plan.ask.seed
+        plan = self._job.plan
+        orders = []
+        number = 0
+        first_seed = plan.ask.seed
         for turn in range(self._protocol.seeds):
             for lane in plan.lanes if turn % 2 == 0 else plan.lanes[::-1]:
                 seed = first_seed + turn
@@ -113,7 +117,8 @@ class WholeTrainings:
         self._job.services.tell(Moment("", None, note, self._protocol.laps, is_news=True))
 
     def _summarise(self, lane: PlannedLane, runs: Sequence[FullRun]) -> LaneResult:
-        appeal, subject = self._proof.appeals.get(lane.name), self._job.plan.subject
+        appeal = self._proof.appeals.get(lane.name)
+        subject = self._job.plan.subject
         reference = self._proof.references.get(subject.name)
         return summarise_full_lane(lane, runs, reference, subject.batch, appeal)
 
@@ -140,7 +145,9 @@ class TrainingRuns:
     """
 
     def __init__(self, job: Job, limits: Limits, before: Before | None = None) -> None:
-        self._job, self._limits, self._before = job, limits, before
+        self._job = job
+        self._limits = limits
+        self._before = before
         hz = job.plan.ask.sensors_hz
         self._sensors = SensorSelection(job.plan.ask.sensors, FULL_HZ if hz is None else hz, TRAINING_READINGS_MOST)
         self.runs: dict[RunKey, FullRun] = {}
@@ -150,7 +157,9 @@ class TrainingRuns:
 
     def train(self, order: FullOrder) -> None:
         """Train one lane from one seed, and save the record after each lap. A training that fails is kept, too."""
-        key, job, lane = training_key(order), self._job, order.heat.lane
+        key = training_key(order)
+        job = self._job
+        lane = order.heat.lane
         before = self.runs.get(key)
 
         def note(status: ProcessStatus, dnf: Dnf | None = None) -> None:
@@ -316,7 +325,8 @@ def check_alike(plan: Plan, record: Record) -> None:
     found = {lane.name: (lane.device.label, lane.settings) for lane in plan.lanes}
     for name in begun.keys() | found.keys():
         if begun.get(name) != found.get(name):
-            was, would = _words(begun.get(name)), _words(found.get(name))
+            was = _words(begun.get(name))
+            would = _words(found.get(name))
             raise UsageError(
                 f"{record.id} cannot go on here: {name} was begun as {was}, and would run here as {would}",
                 "resume it where it was begun, or race again",
