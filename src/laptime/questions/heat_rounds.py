@@ -512,7 +512,8 @@ class Fitting:
         return HEAT_STEPS_LEAST * (steps[large] + item_ms * (batch - large)) / 1e3
 
     def _estimator(self, lane: PlannedLane) -> Callable[[int], int | Missing]:
-        peaks = self._peaks(lane)
+        known = ((lane_result.items_per_step, memory_of(lane_result)) for lane_result in self._finished(lane))
+        peaks = {batch: held for batch, held in known if batch is not None and not isinstance(held, Missing)}
         workload = self._counted(lane)
         if isinstance(workload, Missing):
             return lambda batch: estimate_memory(batch, peaks, workload)
@@ -538,11 +539,6 @@ class Fitting:
         if not (subject.is_built_in and trains and is_plain):
             return MEMORY_NOT_COUNTED
         return find_workload(subject.name)
-
-    def _peaks(self, lane: PlannedLane) -> dict[int, int]:
-        """Return the most that was held at each batch at which the lane has finished a heat."""
-        known = ((lane_result.items_per_step, memory_of(lane_result)) for lane_result in self._finished(lane))
-        return {batch: held for batch, held in known if batch is not None and not isinstance(held, Missing)}
 
     def _batch_of(self, lane: PlannedLane) -> int | Missing:
         """Return the items of a step. Where batches are joined, those of the lane as it is written are known."""

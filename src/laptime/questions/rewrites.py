@@ -179,7 +179,16 @@ def _trainer_call(code: UserCode) -> tuple[CodePart, ast.Call] | None:
 def _workers(code: UserCode, value: int) -> tuple[SourceFile, int, Sequence[TextEdit]]:
     unit, call = _training_loader(code)
     if not value:
-        return unit.file, call.lineno, _without_workers(unit.file, call)
+        needing = [
+            keyword.arg
+            for keyword in call.keywords
+            if keyword.arg in {"persistent_workers", "prefetch_factor", "timeout"}
+        ]
+        if needing:
+            raise NoPlaceError(
+                f"{name_call(unit.file, call)} has {' and '.join(map(str, needing))}, which need workers"
+            )
+        return unit.file, call.lineno, set_keywords(unit.file, call, {"num_workers": "0"}, LOADER_PLACES)
     for part in code.units:
         if isinstance(part.node, ast.ClassDef) and any("IterableDataset" in ast.dump(base) for base in part.node.bases):
             raise NoPlaceError(f"{part.node.name} is an IterableDataset: each worker would give all of its items")
@@ -188,16 +197,6 @@ def _workers(code: UserCode, value: int) -> tuple[SourceFile, int, Sequence[Text
         raise NoPlaceError('workers import the script here, and it has no `if __name__ == "__main__":`')
     edits = set_keywords(unit.file, call, {"num_workers": str(value), "persistent_workers": "True"}, LOADER_PLACES)
     return unit.file, call.lineno, edits
-
-
-def _without_workers(file: SourceFile, call: ast.Call) -> list[TextEdit]:
-    """Load in the training's own process. Arguments that need workers would then raise."""
-    needing = [
-        keyword.arg for keyword in call.keywords if keyword.arg in {"persistent_workers", "prefetch_factor", "timeout"}
-    ]
-    if needing:
-        raise NoPlaceError(f"{name_call(file, call)} has {' and '.join(map(str, needing))}, which need workers")
-    return set_keywords(file, call, {"num_workers": "0"}, LOADER_PLACES)
 
 
 def _of_workers(code: UserCode, value: int, *, keyword: str, text: str) -> tuple[SourceFile, int, Sequence[TextEdit]]:

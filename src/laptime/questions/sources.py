@@ -92,23 +92,17 @@ def _check_out(top: Path, commit: str, folder: Path) -> None:
     """Write the files of a commit into a folder, by an index of its own: the user's is not touched."""
     with tempfile.TemporaryDirectory(dir=folder, prefix=".") as made:
         own = {"GIT_INDEX_FILE": str(Path(made, "index"))}
-        settings = _filters_of_the_user(top)
+        listed = ask_git(top, "config", "--show-scope", "-z", "--get-regexp", r"^filter\.", may_fail=True).split("\0")
+        settings: dict[str, str] = {}
+        for scope, row in zip(listed[::2], listed[1::2], strict=False):
+            name, _, value = row.partition("\n")
+            if scope in {"system", "global"}:
+                settings[name] = value
+            else:
+                settings.setdefault(name, "false" if name.endswith(".required") else "")
         ask_git(top, "read-tree", commit, environment=own)
         ask_git(top, "checkout-index", "--all", f"--prefix={folder}{os.sep}", environment=own, settings=settings)
     _mend_links(folder, top)
-
-
-def _filters_of_the_user(top: Path) -> dict[str, str]:
-    """Return settings by which git runs the filters that the user has, and none that the repository alone names."""
-    listed = ask_git(top, "config", "--show-scope", "-z", "--get-regexp", r"^filter\.", may_fail=True).split("\0")
-    usual: dict[str, str] = {}
-    for scope, row in zip(listed[::2], listed[1::2], strict=False):
-        name, _, value = row.partition("\n")
-        if scope in {"system", "global"}:
-            usual[name] = value
-        else:
-            usual.setdefault(name, "false" if name.endswith(".required") else "")
-    return usual
 
 
 def _place_with_patch(patch: Path, path: str) -> str:

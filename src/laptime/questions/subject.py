@@ -87,22 +87,19 @@ def name_apart(whats: Sequence[str], subjects: Sequence[Subject]) -> list[Subjec
     """Return the same subjects with names that differ: with their commit or patch, or else with their folders."""
     names = [name_source(what, subject.name) for what, subject in zip(whats, subjects, strict=True)]
     if len(set(names)) < len(names):
-        names = _names_apart(subjects)
+        places = [(Path(subject.file or "").parts, subject.function) for subject in subjects]
+        if len(set(places)) < len(places):
+            twice = next(
+                subject.name for subject, place in zip(subjects, places, strict=True) if places.count(place) > 1
+            )
+            raise UsageError(f"{twice} is named twice", "name trainings that differ, or one of them and its lanes")
+        longest = max(len(parts) for parts, _ in places)
+        named = (
+            [f"{'/'.join(parts[-most:])}{f':{function}' if function else ''}" for parts, function in places]
+            for most in range(1, longest + 1)
+        )
+        names = next(names for names in named if len(set(names)) == len(names))
     return [replace(subject, name=name) for subject, name in zip(subjects, names, strict=True)]
-
-
-def _names_apart(subjects: Sequence[Subject]) -> list[str]:
-    """Return names that differ: as few folders as needed before each file, as in `new/train.py:training`."""
-    places = [(Path(subject.file or "").parts, subject.function) for subject in subjects]
-    if len(set(places)) < len(places):
-        twice = next(subject.name for subject, place in zip(subjects, places, strict=True) if places.count(place) > 1)
-        raise UsageError(f"{twice} is named twice", "name trainings that differ, or one of them and its lanes")
-    longest = max(len(parts) for parts, _ in places)
-    named = (
-        [f"{'/'.join(parts[-most:])}{f':{function}' if function else ''}" for parts, function in places]
-        for most in range(1, longest + 1)
-    )
-    return next(names for names in named if len(set(names)) == len(names))
 
 
 def _describe(workload: Workload) -> Subject:
@@ -272,7 +269,14 @@ def _may_return(body: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
     """Whether a call of a function may give anything but None."""
     if isinstance(body, ast.AsyncFunctionDef) or body.decorator_list or body.returns is not None:
         return True
-    nodes = _own_nodes(body)
+    # All nodes of the function that are not those of a function or class within it
+    nodes: list[ast.AST] = []
+    left: list[ast.AST] = [*body.body]
+    while left:
+        node = left.pop()
+        nodes.append(node)
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda):
+            left += ast.iter_child_nodes(node)
     works = any(isinstance(node, ast.Call) for node in nodes)  # else it takes no time to call it
     return not works or isinstance(body.body[-1], ast.Raise) or any(map(_yields_value, nodes))
 
@@ -281,18 +285,6 @@ def _yields_value(node: ast.AST) -> bool:
     if isinstance(node, ast.Return):
         return node.value is not None and not (isinstance(node.value, ast.Constant) and node.value.value is None)
     return isinstance(node, ast.Yield | ast.YieldFrom)
-
-
-def _own_nodes(body: ast.FunctionDef) -> list[ast.AST]:
-    """Return all nodes of a function that are not those of a function or class within it."""
-    found: list[ast.AST] = []
-    left: list[ast.AST] = [*body.body]
-    while left:
-        node = left.pop()
-        found.append(node)
-        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda):
-            left += ast.iter_child_nodes(node)
-    return found
 
 
 def _functions_at_top(tree: ast.Module) -> list[ast.FunctionDef | ast.AsyncFunctionDef]:
@@ -376,7 +368,7 @@ class Inspection:
     """What is known of a training before it runs: what kind it is, and what the framework sees that was asked."""
 
     own: OwnTraining | None = None
-    scouted: Framework | None = None
+    seen: Framework | None = None
 
 
 class OwnCode:

@@ -7,7 +7,7 @@ from dataclasses import asdict
 
 from laptime.model.frameworks import find_framework, install_command
 from laptime.model.hardware import COPY_EXERCISE, NOT_MEASURED, DeviceKey, DevicePeaks
-from laptime.model.machine import Card, Device, Framework, Machine, Use, match_card
+from laptime.model.machine import Card, Device, Framework, Machine, match_card
 from laptime.model.quantities import Missing, number, size
 from laptime.questions.doctor.nouns import Checkup, DeviceTest
 from laptime.show.pages.layout import Cell, Column, clean, lay_out_table, painted, table_or_sentences, wrap, wrap_all
@@ -110,7 +110,11 @@ def hardware(machine: Machine, width: int) -> list[str]:
         words.append(f"only {size(shared)} shared (/dev/shm)")
     facts: list[Fact] = []
     if use is not None:
-        now = ("  now", ", ".join(_now(use)))
+        figures = [] if isinstance(use.busy_percent, Missing) else [f"{use.busy_percent:.0f} % busy"]
+        figures += [] if isinstance(use.load_1m, Missing) else [f"load {use.load_1m:.2f}"]
+        figures += [] if isinstance(use.frequency_mhz, Missing) else [f"{number(use.frequency_mhz)} MHz"]
+        figures += [] if isinstance(use.governors, Missing) else [f"governor {' and '.join(use.governors)}"]
+        now = ("  now", ", ".join(figures))
         facts = [("processor", processor_words(machine)), now, ("memory", ", ".join(words))]
     # The version of each driver once, not for every card
     versions: dict[str, str] = {}
@@ -177,15 +181,6 @@ def _card_row(card: Card, machine: Machine) -> DeviceFacts:
         "reason": reason,
         "users": users,
     }
-
-
-def _now(use: Use) -> list[str]:
-    """Return load and clocks. What is not known is left out: a virtual machine shows no clocks and no governors."""
-    figures = [] if isinstance(use.busy_percent, Missing) else [f"{use.busy_percent:.0f} % busy"]
-    figures += [] if isinstance(use.load_1m, Missing) else [f"load {use.load_1m:.2f}"]
-    figures += [] if isinstance(use.frequency_mhz, Missing) else [f"{number(use.frequency_mhz)} MHz"]
-    figures += [] if isinstance(use.governors, Missing) else [f"governor {' and '.join(use.governors)}"]
-    return figures
 
 
 def _card(card: Card, machine: Machine) -> list[Fact]:

@@ -96,7 +96,7 @@ def measure_limits(machine: Machine, cache: PeakCache, patience_s: float) -> Dev
     measured = dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
     found: dict[DeviceKey, DevicePeaks | Missing] = {}
     for key, by_framework in _measure(machine, cache.tell, patience_s):
-        found[key] = peaks = join_peaks(key, by_framework, measured)
+        found[key] = peaks = join_peaks(key, measured, by_framework)
         if peaks.peaks:
             cache.keep(peaks)
     return tuple(found.items())

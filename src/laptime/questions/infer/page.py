@@ -222,12 +222,24 @@ def _details(record: Record, view: View) -> list[list[str]]:
     # The table of percentiles of single calls, and the factors between their medians
     table, _ = fit_table(CALL_COLUMNS, inference_of(record).lanes, record, width, color=color, failed=_failure)
     latency = ["latency of one call:", *table]
+    # A line a lane with its factors by batch
+    batch_lines: list[str] = []
+    for lane in lanes:
+        mine = [
+            infer_factor
+            for infer_factor in inference_of(record).factors
+            if infer_factor.lane == lane.lane and infer_factor.batch is not None
+        ]
+        if mine and all(infer_factor.same_work is not False for infer_factor in mine):
+            parts = [f"batch {infer_factor.batch} {_factor(infer_factor).text}" for infer_factor in mine]
+            start = f"{short_name(lane.lane)} in {record.workload.items}/s against {short_name(mine[0].reference)}: "
+            batch_lines += flow(parts, width, start)
     return [
         header(record, width, color=color),
         wrap(INFERENCE_HOW, width, "  "),
         latency,
         _throughput(record, width, color=color),
-        _batch_factors(record, width),
+        batch_lines,
         _waits(record, width, color=color),
         usage_lines(record, width, color=color),
         _same_answers(record, width),
@@ -345,22 +357,6 @@ SHORT_COLUMNS: list[RecordColumn[InferLane]] = [
     RecordColumn("p99", lambda lane, _: _median_words(lane.p99_ms), right=True, leaves=2),
     RecordColumn("against first", _against, least=19),
 ]
-
-
-def _batch_factors(record: Record, width: int) -> list[str]:
-    """Return a line per lane with its factors by batch size."""
-    lines: list[str] = []
-    for lane in inference_of(record).lanes:
-        mine = [
-            infer_factor
-            for infer_factor in inference_of(record).factors
-            if infer_factor.lane == lane.lane and infer_factor.batch is not None
-        ]
-        if mine and all(infer_factor.same_work is not False for infer_factor in mine):
-            parts = [f"batch {infer_factor.batch} {_factor(infer_factor).text}" for infer_factor in mine]
-            start = f"{short_name(lane.lane)} in {record.workload.items}/s against {short_name(mine[0].reference)}: "
-            lines += flow(parts, width, start)
-    return lines
 
 
 def _remarks(record: Record) -> list[str]:

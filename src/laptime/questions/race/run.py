@@ -122,9 +122,12 @@ class Race:
         """Whether a turn of this round is taken again: after one that differed, or where it costs little."""
         heats = [heat for mine in self._rounds.heats.values() for heat in mine]
         spent_s = sum(heat.process.phases_s.get("replay", 0.0) for heat in heats)
-        # Where a turn that was taken again differed, one more will show whether that was chance.
-        has_open = any(isinstance(find_other_replay(mine), Missing) for mine in self._rounds.heats.values())
-        return has_open or spent_s <= REPLAYS_SHARE * self._job.elapsed_s
+        return self._has_open_replay or spent_s <= REPLAYS_SHARE * self._job.elapsed_s
+
+    @property
+    def _has_open_replay(self) -> bool:
+        """Whether a turn that was taken again differed, and one more will show whether that was chance."""
+        return any(isinstance(find_other_replay(mine), Missing) for mine in self._rounds.heats.values())
 
     def _describe_others(self, lanes: tuple[LaneResult, ...]) -> tuple[OtherTraining, ...]:
         """Return the trainings after the first, and how their work differs from the first's: in the proof, or timed."""

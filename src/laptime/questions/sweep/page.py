@@ -27,9 +27,22 @@ def page_parts(record: Record, view: View) -> PageParts:
     """Return what the page says."""
     sweep = sweep_of(record)
     view = replace(view, width=max(view.width, NARROWEST))
+    lines: list[str] = []
+    for along in _alongs(sweep):
+        lines += [] if along is None else [f"{sweep.axes[-1].name} {along}"]
+        found = {(cell.of, cell.at): cell for cell in sweep.cells}
+        rest = () if along is None else (along,)
+        rows = [
+            (value, [found.get((lane, (value, *rest))) for lane in lanes_of(sweep)]) for value in sweep.axes[0].values
+        ]
+        drawn = lay_out_table(
+            _columns(sweep, record, view.inner, has_bars=True), rows, view.inner.width, color=view.inner.color
+        )
+        plain = _columns(sweep, record, view.inner, has_bars=False)
+        lines += drawn or table_or_sentences(plain, rows, view.inner.width, color=view.inner.color)
     return PageParts(
         answer=[*footnotes.distrust(record), Said(f"{place_words(record)}: {sweep.says}")],
-        figures=_figures(sweep, record, view.inner),
+        figures=lines,
         notes=[*(note for curve in sweep.curves for note in _notes(curve, sweep)), *footnotes.doubts(record)],
         done=" ".join(filter(None, [f"{_raced(sweep)} cells have a result.", footnotes.closing(record)])),
         then=[],
@@ -55,22 +68,6 @@ def lanes_of(sweep: Sweep) -> list[str]:
 
 def _alongs(sweep: Sweep) -> tuple[str | None, ...]:
     return sweep.axes[1].values if len(sweep.axes) > 1 else (None,)
-
-
-def _figures(sweep: Sweep, record: Record, view: View) -> list[str]:
-    """Return a table of rates for each value of the second axis, on a wide page with bars of one scale."""
-    lines: list[str] = []
-    for along in _alongs(sweep):
-        lines += [] if along is None else [f"{sweep.axes[-1].name} {along}"]
-        found = {(cell.of, cell.at): cell for cell in sweep.cells}
-        rest = () if along is None else (along,)
-        rows = [
-            (value, [found.get((lane, (value, *rest))) for lane in lanes_of(sweep)]) for value in sweep.axes[0].values
-        ]
-        drawn = lay_out_table(_columns(sweep, record, view, has_bars=True), rows, view.width, color=view.color)
-        plain = _columns(sweep, record, view, has_bars=False)
-        lines += drawn or table_or_sentences(plain, rows, view.width, color=view.color)
-    return lines
 
 
 def _columns(sweep: Sweep, record: Record, view: View, *, has_bars: bool) -> list[Column[SweepRow]]:

@@ -405,16 +405,6 @@ def _whole(score: Score) -> str:
     return "" if isinstance(score.whole, Missing) else f" (whole {four_places(score.whole)})"
 
 
-def _failures(record: Record, width: int) -> list[str]:
-    """Report where and why each unfinished training ended."""
-    lines: list[str] = []
-    for run in training_of(record).runs:
-        if run.process.dnf is not None:
-            laps = f"; {count_checkpoints(run)} lap{'s' * (count_checkpoints(run) != 1)} kept"
-            lines += footnotes.end_lines(training_name(run, training_of(record)), run.process.dnf, width, laps)
-    return lines
-
-
 def first_lap_words(record: Record) -> str:
     factors = [lap_factor for lap_factor in training_of(record).factors if lap_factor.same_work is not False]
     first = [(short_name(lap_factor.lane), lap_factor.first_lap) for lap_factor in factors]
@@ -496,6 +486,12 @@ def training_details(record: Record, view: View) -> list[list[str]]:
     color = view.color
     full = training_of(record)
     asked = replace(record.workload, steps_per_lap=full.protocol.steps_per_lap or record.workload.steps_per_lap)
+    # Where and why each unfinished training ended
+    failures: list[str] = []
+    for run in full.runs:
+        if run.process.dnf is not None:
+            laps = f"; {count_checkpoints(run)} lap{'s' * (count_checkpoints(run) != 1)} kept"
+            failures += footnotes.end_lines(training_name(run, full), run.process.dnf, width, laps)
     return [
         header(replace(record, workload=asked), width, color=color),
         wrap_all([_protocol(record)], width),
@@ -503,7 +499,7 @@ def training_details(record: Record, view: View) -> list[list[str]]:
         _totals(record, width, color=color),
         usage_lines(record, width, color=color),
         proof_lines(record, width),
-        _failures(record, width),
+        failures,
         *(wrap(sentence, width, "  ") for sentence in (first_lap_words(record), reached_words(record)) if sentence),
         _predictions(record, width),
         *(wrap(remark, width, "  ") for remark in footnotes.remarks(record)),
