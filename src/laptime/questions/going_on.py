@@ -142,7 +142,7 @@ def _check_installed(record: Record, machine: Machine) -> None:
     if made_by != version:
         says = f"{record.id} cannot go on: laptime {made_by} made it, and this is {version}, which may time otherwise"
         raise UsageError(says, BEGIN_AGAIN)
-    facts = (("processor", _processor), ("system", lambda each: each.system), ("Python", lambda each: each.python))
+    facts = (("processor", _processor), ("system", lambda here: here.system), ("Python", lambda here: here.python))
     for what, fact in facts:
         was = fact(record.machine)
         is_now = fact(machine)

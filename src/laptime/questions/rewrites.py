@@ -86,9 +86,9 @@ def rewrite(code: UserCode, word: str) -> Edited:
     if len(others) >= CHANGES_MOST:
         raise NoPlaceError(f"more than {CHANGES_MOST} changes in one")
     edited = made = _rewrite_one(code, first)
-    for each in others:
+    for following in others:
         code = code.with_file(made.file.path, made.data)
-        made = _rewrite_one(code, each)
+        made = _rewrite_one(code, following)
         if made.file.path != edited.file.path:
             raise NoPlaceError(f"the changes are in {edited.file.path.name} and {made.file.path.name}")
     return edited if not others else Edited(edited.file, _first_changed(edited.file.data, made.data), made.data)
