@@ -152,7 +152,14 @@ def prepare_pair(ask: Ask, machine: Machine, twin: str | None = None, launcher: 
 
 def _find_trained(ask: Ask, machine: Machine, launcher: Launcher = LOCAL) -> list[Trained]:
     """Find all that is trained, and check everything that needs no process but that of a user's own function."""
-    _refuse_options_of_scripts(ask)
+    # What only a script that runs as it is can have
+    for row, _ in given_options("race", ask):
+        if row.only_for == "scripts":
+            given = "words behind --" if row.only == "library" else row.option
+            raise UsageError(
+                f"{given}: {ask.what} is no script that runs as it is",
+                "leave it out, name lanes such as torch/cpu/threads=1, or race a script: laptime race train.py -- -e 3",
+            )
     found = find_subjects((ask.what, *ask.others))
     if ask.pretrained:
         name = found[0][0].name
@@ -167,7 +174,7 @@ def _find_trained(ask: Ask, machine: Machine, launcher: Launcher = LOCAL) -> lis
         find_given(ask, None)  # refuses --data before the user's function is called
     noted = [None if subject.file is None else note_files(Path(subject.file)) for subject, _ in found]
     inspected = [_inspect(ask, machine, subject, workload, launcher) for subject, workload in found]
-    return [replace(each, code=code) for each, code in zip(inspected, noted, strict=True)]
+    return [replace(training, code=code) for training, code in zip(inspected, noted, strict=True)]
 
 
 def _inspect(ask: Ask, machine: Machine, subject: Subject, workload: Workload | None, launcher: Launcher) -> Trained:
@@ -180,31 +187,36 @@ def _inspect(ask: Ask, machine: Machine, subject: Subject, workload: Workload | 
 
 def _plan(ask: Ask, machine: Machine, trained: Sequence[Trained], taken: CoresTaken, launcher: Launcher) -> Prepared:
     """Scout the frameworks that the lanes need, unless they were, and plan the lanes of each training."""
-    asked = set(chain.from_iterable(frameworks_asked(ask, machine, each.subject) for each in trained))
-    known = [each.seen for each in trained if each.seen is not None]
+    asked = set(chain.from_iterable(frameworks_asked(ask, machine, training.subject) for training in trained))
+    known = [training.seen for training in trained if training.seen is not None]
     expected = {name: expect_environment(ask, name) for name in asked}
-    seen = scout_machine(machine, asked, ask.patience_s, known, launcher, environments=expected)
+    machine = scout_machine(machine, asked, ask.patience_s, known, launcher, environments=expected)
     if not launcher.is_elsewhere and any(find_framework(name).runs_own_code for name in asked):  # a fake has no cores
-        seen = replace(seen, cores_taken=taken.count())
+        machine = replace(machine, cores_taken=taken.count())
     workload = trained[0].workload
     data = find_given(ask, workload)
     reads = util.find_spec("PIL") is not None
-    plans = [make_plan(ask, seen, each.subject, each.workload, reads_images=reads, own=each.own) for each in trained]
-    plan = replace(join_plans(plans, seen), data=data)
-    said = [describe_supply(plan), PROFILED if ask.profile else None]
+    plans = [
+        make_plan(ask, machine, training.subject, training.workload, reads_images=reads, own=training.own)
+        for training in trained
+    ]
+    plan = replace(join_plans(plans, machine), data=data)
+    notes = [describe_supply(plan), PROFILED if ask.profile else None]
     if launcher.is_elsewhere:
         plan = keep_apart(plan, launcher.why_alone(plan.lanes))
-        said += [AS_MANY_CORES, ONLY_NOISE]
-    plan = replace(plan, notes=(*plan.notes, *filter(None, said)))
+        notes += [AS_MANY_CORES, ONLY_NOISE]
+    plan = replace(plan, notes=(*plan.notes, *filter(None, notes)))
     published = workload.published if workload else None
-    code = NotedCode({each.subject.name: each.code for each in trained if each.code is not None})
-    return Prepared(plan, seen, published, launcher=launcher, own=trained[0].own, code=code)
+    code = NotedCode({training.subject.name: training.code for training in trained if training.code is not None})
+    return Prepared(plan, machine, published, launcher=launcher, own=trained[0].own, code=code)
 
 
 def facts_of(prepared: Prepared, workload: Workload | None) -> SubjectFacts:
     """Return what further lanes of a prepared training depend on."""
-    plan, reads = prepared.plan, util.find_spec("PIL") is not None
-    name, gives_step = plan.subject.name, plan.subject.gives_step
+    plan = prepared.plan
+    reads = util.find_spec("PIL") is not None
+    name = plan.subject.name
+    gives_step = plan.subject.gives_step
     return SubjectFacts(workload, reads, prepared.own, name, gives_step, data_is_given=plan.ask.data is not None)
 
 
@@ -224,17 +236,6 @@ def with_lane(ask: Ask, machine: Machine, subject: Subject) -> Ask:
     return replace(ask, lanes=(f"{framework}/cpu" if find_framework(framework).is_opaque else framework,))
 
 
-def _refuse_options_of_scripts(ask: Ask) -> None:
-    """Refuse what only a script that runs as it is can have."""
-    for row, _ in given_options("race", ask):
-        if row.only_for == "scripts":
-            given = "words behind --" if row.only == "library" else row.option
-            raise UsageError(
-                f"{given}: {ask.what} is no script that runs as it is",
-                "leave it out, name lanes such as torch/cpu/threads=1, or race a script: laptime race train.py -- -e 3",
-            )
-
-
 def installed_of(wanted: Iterable[str] | None, machine: Machine) -> tuple[str, ...]:
     """Return the frameworks to ask: all installed ones, or the wanted ones, which must be installed."""
     installed = tuple(framework.name for framework in machine.frameworks)
@@ -242,7 +243,7 @@ def installed_of(wanted: Iterable[str] | None, machine: Machine) -> tuple[str, .
         return installed
     for name in (named := tuple(wanted)):
         if name not in installed:
-            rows = [find_framework(each) for each in installed]
+            rows = [find_framework(framework) for framework in installed]
             meant = [row.name for row in rows if name in {row.engine.name, row.family, *row.imports}]
             if meant:
                 raise UsageError(f"--framework {name}: it is the name of a package", f"use {' or '.join(meant)}")
@@ -264,7 +265,8 @@ def scout_machine(
     Both take seconds and run in parallel. Frameworks that are `known` were scouted before. On a cluster, drivers are
     not asked. `environments` are what the first heat of each framework will probably need.
     """
-    wanted, search = set(names), None if launcher.is_elsewhere else CardSearch()
+    wanted = set(names)
+    search = None if launcher.is_elsewhere else CardSearch()
     scouted = {framework.name: framework for framework in known if framework.name in wanted}
     asked = [
         framework
@@ -272,9 +274,9 @@ def scout_machine(
         if framework.name in wanted - scouted.keys() and framework.problem is None
     ]
     scouted |= {scout.name: scout for scout in ask_scouts(asked, patience_s, launcher, environments)}
-    able = {name: with_settings(each) for name, each in scouted.items()}
-    seen = replace(machine, frameworks=tuple(able.get(framework.name, framework) for framework in machine.frameworks))
-    return seen if search is None else add_cards(seen, search.end(patience_s))
+    able = {name: with_settings(framework) for name, framework in scouted.items()}
+    filled = replace(machine, frameworks=tuple(able.get(framework.name, framework) for framework in machine.frameworks))
+    return filled if search is None else add_cards(filled, search.end(patience_s))
 
 
 # A race of a script that nobody changes: which script is meant, by which Python, and what its lanes are.
@@ -294,8 +296,8 @@ def prepare_script(ask: Ask, machine: Machine) -> Prepared:
     """Find the script and the devices that it may see, and plan the lanes."""
     subject = describe_script(ask)
     code = note_code_of({subject.name: subject.file})
-    seen = see_devices(ask, subject, machine)
-    return Prepared(plan_script(ask, seen, subject), seen, None, code=code)
+    machine = see_devices(ask, subject, machine)
+    return Prepared(plan_script(ask, machine, subject), machine, None, code=code)
 
 
 def are_scripts(ask: Ask) -> bool:
@@ -326,15 +328,15 @@ def prepare_scripts(ask: Ask, machine: Machine, twin: str | None = None, launche
         whats, [describe_script(replace(ask, what=place_named_by(what), others=())) for what in whats]
     )
     code = note_code_of({subject.name: subject.file for subject in subjects})
-    seen = see_devices(ask, subjects[0], machine)
-    processor, *cards = find_devices(seen)
+    machine = see_devices(ask, subjects[0], machine)
+    processor, *cards = find_devices(machine)
     ask = ask if ask.lanes else replace(ask, lanes=((cards or [processor])[0].name,))
     if twin is not None:
         subjects.append(replace(subjects[0], name=twin))
         ask = replace(ask, others=(*ask.others, ask.what))
-    plans = [plan_script(ask, seen, subject) for subject in subjects]
-    plan = replace(join_plans(plans, seen), notes=tuple(note for each in plans for note in each.notes))
-    return Prepared(plan, seen, None, launcher=launcher, code=code)
+    plans = [plan_script(ask, machine, subject) for subject in subjects]
+    plan = replace(join_plans(plans, machine), notes=tuple(note for planned in plans for note in planned.notes))
+    return Prepared(plan, machine, None, launcher=launcher, code=code)
 
 
 def see_devices(ask: Ask, subject: Subject, machine: Machine) -> Machine:

@@ -79,7 +79,8 @@ class ChangeFinder:
 
     def place_of(self, names: Collection[str]) -> str | None:
         """Return the first line that calls one of these, such as torch.set_num_threads; None where none is known."""
-        code, here = self._code, Path.cwd()
+        code = self._code
+        here = Path.cwd()
         if code is None:
             return None
         calls = [(unit.file.path, call.lineno) for unit, call, name in code.calls() if name in names]
@@ -226,7 +227,7 @@ def list_offers(record: Record) -> list[Offer]:
             gain = "" if lane.gain is None else f"measured {times(lane.gain.ratio)}"
             is_confirmed = lane.standing == "confirmed"
             found += [_offer(change, gain, is_recommended=is_confirmed) for change in lane.changes]
-    judged = [each for each in record.findings if each.rule != NOT_RELIABLE]
+    judged = [finding for finding in record.findings if finding.rule != NOT_RELIABLE]
     for place, finding in enumerate(judged):
         if finding.change is not None:
             gain = "" if finding.gain is None else f"predicted {times(finding.gain.likely)}"
@@ -243,7 +244,7 @@ def why_no_offer(record: Record) -> str | None:
     reasons = [finding.unchanged for finding in record.findings]
     if isinstance(record.answer, TuneAnswer) and record.answer.tuning is not None:
         lanes = record.answer.tuning.lanes
-        reasons += [f"{each.word}: {each.reason}" for lane in lanes for each in lane.unplaced]
+        reasons += [f"{unplaced.word}: {unplaced.reason}" for lane in lanes for unplaced in lane.unplaced]
         reasons += [f"nothing was confirmed to be faster on {lane.asked}" for lane in lanes if not lane.words]
     if isinstance(record.answer, WhyAnswer) and record.answer.why is not None:
         reasons += [remedy.unchanged for remedy in recommended_first(record.answer.why)]
@@ -279,7 +280,8 @@ def make_edit(change: CodeChange, *, outside: bool) -> FileEdit:
             "Go to the folder of the repository, or allow it: --outside",
         )
     root = (top or Path.cwd()).resolve()
-    path, start = _find_own(root, change.file), _find_own(root, change.start)
+    path = _find_own(root, change.file)
+    start = _find_own(root, change.start)
     is_tracked = top is not None and _ask(root, "ls-files", "--", change.file) != ""
     if not (is_tracked or outside):
         raise UsageError(f"git does not track {change.file}, so a change cannot be undone",
@@ -335,7 +337,12 @@ def write_edit(edit: FileEdit) -> None:
         if read_regular(edit.path, LARGEST_BYTES) != edit.before:
             raise UsageError(f"{name} was changed a moment ago", "See what changed it, and try again.")
         status = edit.path.stat()
-        _refuse_kept(status, name)
+        # A new file would take the place of one that is not to be changed, and root is stopped by no mode
+        if not status.st_mode & WRITABLE:
+            raise UsageError(f"{name} is read-only", f"Allow it: chmod u+w {shlex.quote(name)}")
+        if status.st_nlink > 1:
+            says = f"{name} has {status.st_nlink} names (hard links), and the others would keep the old text"
+            raise UsageError(says, "Make the change that is shown by hand, or give the file a copy of its own.")
         with open_atomically(edit.path) as file:
             file.write(edit.after)
             if (status.st_uid, status.st_gid) != (os.geteuid(), os.getegid()):
@@ -345,12 +352,3 @@ def write_edit(edit: FileEdit) -> None:
     except OSError as error:
         says = f"{name} could not be written: {error.strerror or error}"
         raise StoreError(says, "See its owner, its folder's permissions, and the room on the disk.") from None
-
-
-def _refuse_kept(status: os.stat_result, name: str) -> None:
-    """Refuse a file that is not to be changed: a new one would take its place, and root is stopped by no mode."""
-    if not status.st_mode & WRITABLE:
-        raise UsageError(f"{name} is read-only", f"Allow it: chmod u+w {shlex.quote(name)}")
-    if status.st_nlink > 1:
-        says = f"{name} has {status.st_nlink} names (hard links), and the others would keep the old text"
-        raise UsageError(says, "Make the change that is shown by hand, or give the file a copy of its own.")

@@ -159,11 +159,11 @@ def _remove_locked(folder: Path, lock: int) -> None:
 
 def code_in(folder: Path, most: float = inf) -> Iterator[Path]:
     """Yield the files of code in a folder, in order, among its first `most` files. Links to folders are not entered."""
-    seen = 0
+    count = 0
     for inside, folders, names in os.walk(folder):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
-        seen += len(names)
-        if seen > most:
+        count += len(names)
+        if count > most:
             return
         for place in (Path(inside, name) for name in sorted(names) if name.endswith(CODE_SUFFIXES)):
             if place.is_file():

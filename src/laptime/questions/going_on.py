@@ -36,7 +36,7 @@ OPEN_CAUSES = ("wide", "early", "busy", "late gain")  # of a verdict that furthe
 
 def check_goes_on(question: str) -> None:
     """Refuse a question that has no rounds."""
-    able = {each.name: f"laptime {each.command}" for each in QUESTIONS if each.goes_on}
+    able = {row.name: f"laptime {row.command}" for row in QUESTIONS if row.goes_on}
     if question not in able:
         says = f"--more: laptime {question} has no rounds that go on"
         raise UsageError(says, f"those that do: {', '.join(able.values())}")
@@ -63,7 +63,8 @@ def check_may_go_on(question: str, record: Record, *, is_ours: bool) -> None:
 
 def _refusal_of(record: Record) -> str:
     """Return why a record cannot go on, or ""."""
-    ask, answer = record.ask, record.answer
+    ask = record.ask
+    answer = record.answer
     if ask.on is not None:
         return f"it ran on a cluster ({ask.on}), whose nodes may be others now"
     if ask.heats is not None:
@@ -90,7 +91,7 @@ def prepare_more(
     """Plan further rounds of a record, exactly as it was begun. `ask` has the words that its command had."""
     _check_installed(record, machine)
     subjects = _subjects_of(record)
-    whats = [find_again(what, each) for what, each in zip((ask.what, *ask.others), subjects, strict=False)]
+    whats = [find_again(what, subject) for what, subject in zip((ask.what, *ask.others), subjects, strict=False)]
     for what, subject in zip(whats, subjects, strict=False):
         if not is_copied(what):
             # Refuse to start a script from another folder: what it reads and writes may be named from the first one
@@ -136,13 +137,15 @@ def _check_sources(record: Record, code: NotedCode) -> None:
 
 def _check_installed(record: Record, machine: Machine) -> None:
     """Refuse another machine, and another laptime."""
-    version, made_by = installed_version(), record.tool.get("version", "")
+    version = installed_version()
+    made_by = record.tool.get("version", "")
     if made_by != version:
         says = f"{record.id} cannot go on: laptime {made_by} made it, and this is {version}, which may time otherwise"
         raise UsageError(says, BEGIN_AGAIN)
-    facts = (("processor", _processor), ("system", lambda each: each.system), ("Python", lambda each: each.python))
+    facts = (("processor", _processor), ("system", lambda here: here.system), ("Python", lambda here: here.python))
     for what, fact in facts:
-        was, is_now = fact(record.machine), fact(machine)
+        was = fact(record.machine)
+        is_now = fact(machine)
         if was != is_now:
             says = f"{record.id} cannot go on here: its {what} was {was}, and here it is {is_now}"
             raise UsageError(says, f"go on where it was begun, or {BEGIN_AGAIN}")
@@ -158,9 +161,11 @@ def _check_frameworks(record: Record, prepared: Prepared) -> None:
     of_lanes = [lane.framework for lane in prepared.plan.lanes]
     of_script = [framework.name for framework in record.machine.frameworks] if record.workload.command else []
     for name in dict.fromkeys([*of_lanes, *of_script]):  # which of them a script imports, only itself knows
-        was, is_now = record.machine.framework(name), prepared.machine.framework(name)
+        was = record.machine.framework(name)
+        is_now = prepared.machine.framework(name)
         if was is not None and is_now is not None and was.versions != is_now.versions:
-            before, now = _versions(was.versions), _versions(is_now.versions)
+            before = _versions(was.versions)
+            now = _versions(is_now.versions)
             says = f"{record.id} cannot go on: it ran with {before}, and here is {now}"
             raise UsageError(says, f"install what it ran with, or {BEGIN_AGAIN}")
 
@@ -171,7 +176,8 @@ def _versions(versions: Mapping[str, str]) -> str:
 
 def check_data(record: Record, plan: Plan) -> None:
     """Refuse other data on disk than the rounds so far had."""
-    was, is_now = record.data, plan.data
+    was = record.data
+    is_now = plan.data
     if was is not None and (is_now is None or is_now.digest != was.digest):
         raise UsageError(f"{record.id} cannot go on: the data in {was.folder} has changed since", BEGIN_AGAIN)
 
@@ -215,11 +221,11 @@ def find_turn_steps(heats: Mapping[str, Sequence[Heat]]) -> dict[frozenset[str],
     """Return which steps lanes timed in the turns of their last round together."""
     found: dict[frozenset[str], dict[str, TurnSteps]] = {}
     together = sorted(
-        ((heat.round, name, heat) for name, mine in heats.items() for heat in mine), key=lambda each: each[0]
+        ((heat.round, name, heat) for name, mine in heats.items() for heat in mine), key=lambda row: row[0]
     )
-    for _, group in itertools.groupby(together, key=lambda each: each[0]):
+    for _, group in itertools.groupby(together, key=lambda row: row[0]):
         steps = {name: _turn_steps_of(heat) for name, *_, heat in ((name, heat) for _, name, heat in group)}
-        known = {name: each for name, each in steps.items() if each is not None}
+        known = {name: step for name, step in steps.items() if step is not None}
         if len(known) == len(steps) > 1:
             found[frozenset(steps)] = known
     return found

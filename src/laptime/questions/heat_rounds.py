@@ -66,7 +66,9 @@ class HeatRounds:
     """
 
     def __init__(self, job: Job, pace: Pace, examines: Callable[[PlannedLane], bool] = lambda _lane: True) -> None:
-        self.job, self.pace, self._examines = job, pace, examines
+        self.job = job
+        self.pace = pace
+        self._examines = examines
         self.heats: dict[str, list[Heat]] = {lane.name: [] for lane in job.plan.lanes}
         self.proof = Proof(job.services.references, job.announce, job.own_code, job.launcher)
         self.describe: Callable[[], Progress] = self._describe
@@ -122,7 +124,8 @@ class HeatRounds:
 
         What was done once, for the rounds to come as well, is not in them: the start of templates.
         """
-        began_s, importing_s = time.monotonic(), prestarter.importing_s
+        began_s = time.monotonic()
+        importing_s = prestarter.importing_s
         if self.pace.takes_turns and len(lanes) > 1:
             self._begin(lanes)
             run_together(lanes, _Crew(self, prestarter))
@@ -160,17 +163,15 @@ class HeatRounds:
     def share_again(self, lanes: Sequence[PlannedLane]) -> float:
         """Return the share of these lanes' last heats that their next ones do again, by what their processes took."""
         last = [(lane, heat.process) for lane in lanes for heat in self.heats[lane.name][-1:]]
-        once_s = sum(
-            process.phases_s.get(name, 0.0)
-            for lane, process in last
-            for name in (*FIRST_HEAT_PHASES, *(("proof",) if self._proves_once(lane) else ()))
-        )
+        once: list[float] = []
+        for lane, process in last:
+            # What is compiled in a proof is compiled again, so the next heat saves no time of it.
+            proves_once = lane.settings.execution not in COMPILING_EXECUTIONS and bool(self._proven_losses(lane))
+            names = (*FIRST_HEAT_PHASES, "proof") if proves_once else FIRST_HEAT_PHASES
+            once += [process.phases_s.get(name, 0.0) for name in names]
+        once_s = sum(once)
         spent_s = sum(process.spent_s for _, process in last)
         return 1.0 - once_s / spent_s if spent_s else 1.0
-
-    def _proves_once(self, lane: PlannedLane) -> bool:
-        """Whether the lane's next heat saves the time of a proof. What is compiled in a proof is compiled again."""
-        return lane.settings.execution not in COMPILING_EXECUTIONS and bool(self._proven_losses(lane))
 
     def hear_appeals(self) -> None:
         """Prove each lane that seems to do other work again, but only once: its proof is the same in every heat."""
@@ -203,11 +204,12 @@ class HeatRounds:
         plan = self.job.plan
         mine = (lane for lane in plan.lanes if plan.subject_of(lane) == plan.subject)
         known = (heat.process.parameters for lane in mine for heat in self.heats[lane.name])
-        return next((each for each in known if each), None)
+        return next((count for count in known if count), None)
 
     def run_one(self, lane: PlannedLane, prestarter: Prestarter, number: int, *, far_s: float | None = None) -> None:
         """Run one heat without others; with `far_s`, for at least as long, and then take some steps apart."""
-        began_s, importing_s = time.monotonic(), prestarter.importing_s
+        began_s = time.monotonic()
+        importing_s = prestarter.importing_s
         pace = without_turns(self.pace)
         pace = replace(pace, measure_s=max(pace.measure_s, far_s or 0.0))
         order = replace(self.order(lane, pace), breakdown=far_s is not None)
@@ -226,7 +228,8 @@ class HeatRounds:
 
     def order(self, lane: PlannedLane, pace: Pace) -> HeatOrder:
         """Return the order for the next heat of a lane."""
-        plan, proven = self.job.plan, self._proven_losses(lane)
+        plan = self.job.plan
+        proven = self._proven_losses(lane)
         is_fresh = bool(proven) and self._seed is not None
         # The versions that a node must have: those with which the lane was planned, unless types are raced
         if not self.job.launcher.is_elsewhere or self.job.launcher.fleet is not None:
@@ -237,10 +240,20 @@ class HeatRounds:
         # Whether the next heat counts an iteration of the script: the first that trains on this lane
         is_counted = any(heat.work is not None or heat.uncounted is not None for heat in self.heats[lane.name])
         wants_work = bool(self.job.plan.subject.command) and lane.settings.input not in NO_TRAINING and not is_counted
+        # Denormal numbers are counted in the first heat of a lane, or where later ones went on further
+        heats = [heat for heat in self.heats[lane.name] if heat.process.status == "ok"]
+        counted = [heat.census.step for heat in heats if heat.census is not None]
+        if not counted:
+            wants_census = not heats and lane.settings.input not in NO_TRAINING
+        else:
+            reached = max(
+                ((window.first_step or 0) + window.steps for heat in heats for window in heat.windows), default=0
+            )
+            wants_census = reached > COUNTED_AGAIN * max(counted)
         return replace(
             order_heat(plan, lane, pace, self.done, self._seed if is_fresh else None),
             test_items=self._test_items(lane),
-            census=self._wants_census(lane),
+            census=wants_census,
             versions=versions_of,
             first_losses=() if is_fresh else proven,
             is_fresh=is_fresh,
@@ -296,15 +309,6 @@ class HeatRounds:
         ):
             return 0
         return max(protocol.validation_items, protocol.evaluation_items)
-
-    def _wants_census(self, lane: PlannedLane) -> bool:
-        """Whether the next heat counts denormal numbers: the lane's first, or where later ones went on further."""
-        heats = [heat for heat in self.heats[lane.name] if heat.process.status == "ok"]
-        counted = [heat.census.step for heat in heats if heat.census is not None]
-        if not counted:
-            return not heats and lane.settings.input not in NO_TRAINING
-        reached = max(((window.first_step or 0) + window.steps for heat in heats for window in heat.windows), default=0)
-        return reached > COUNTED_AGAIN * max(counted)
 
     def result_of(self, lane: PlannedLane) -> LaneResult:
         """Return the result of a lane so far by its own heats alone, without its roofline."""
@@ -399,7 +403,8 @@ class _Crew:
         self.prestarter.pass_over(lane)
 
     def play(self, players: Sequence[Player[HeatRunner]]) -> None:
-        rounds, together = self.rounds, frozenset(player.runner.lane for player in players)
+        rounds = self.rounds
+        together = frozenset(player.runner.lane for player in players)
         turned = players[::-1] if rounds.rounds % 2 else players
         begun = [steps.after for step in rounds.turn_steps.values() for steps in step.values()]
         kept = rounds.turn_steps.get(together, NO_STEPS)
@@ -507,46 +512,46 @@ class Fitting:
         return HEAT_STEPS_LEAST * (steps[large] + item_ms * (batch - large)) / 1e3
 
     def _estimator(self, lane: PlannedLane) -> Callable[[int], int | Missing]:
-        peaks, workload = self._peaks(lane), self._counted(lane)
+        known = ((lane_result.items_per_step, memory_of(lane_result)) for lane_result in self._finished(lane))
+        peaks = {batch: held for batch, held in known if batch is not None and not isinstance(held, Missing)}
+        workload = self._counted(lane)
         if isinstance(workload, Missing):
             return lambda batch: estimate_memory(batch, peaks, workload)
         kind = lane.device.kind
         return lambda batch: estimate_memory(
-            batch, peaks, lambda each: count_heat_memory(workload, replace(lane.settings, batch=each), kind)
+            batch, peaks, lambda items: count_heat_memory(workload, replace(lane.settings, batch=items), kind)
         )
 
     def _least(self, lane: PlannedLane) -> int | Missing:
         """Return what a step holds by its shapes, without what the framework takes."""
-        workload, batch = self._counted(lane), self._batch_of(lane)
+        workload = self._counted(lane)
+        batch = self._batch_of(lane)
         if isinstance(workload, Missing) or isinstance(batch, Missing):
             return MEMORY_NOT_COUNTED
         return count_step_memory(workload, batch, lane.device.kind)
 
     def _counted(self, lane: PlannedLane) -> Workload | Missing:
         """Return the workload of a lane whose steps hold what its shapes say."""
-        subject, settings = self._rounds.job.plan.subject_of(lane), lane.settings
+        subject = self._rounds.job.plan.subject_of(lane)
+        settings = lane.settings
         is_plain = settings.execution == "eager" and settings.precision in FULL_PRECISION
         trains = lane.row.holds_its_shapes and settings.input not in NO_TRAINING
         if not (subject.is_built_in and trains and is_plain):
             return MEMORY_NOT_COUNTED
         return find_workload(subject.name)
 
-    def _peaks(self, lane: PlannedLane) -> dict[int, int]:
-        """Return the most that was held at each batch at which the lane has finished a heat."""
-        known = ((lane_result.items_per_step, memory_of(lane_result)) for lane_result in self._finished(lane))
-        return {batch: held for batch, held in known if batch is not None and not isinstance(held, Missing)}
-
     def _batch_of(self, lane: PlannedLane) -> int | Missing:
         """Return the items of a step. Where batches are joined, those of the lane as it is written are known."""
         own = lane.settings.batch or self._rounds.job.plan.subject_of(lane).batch
         if own is None:
             settings = ((lane_result.settings, lane_result.items_per_step) for lane_result in self._finished(lane))
-            own = next((items for each, items in settings if each.joined is None and each.batch is None), None)
+            own = next((items for setting, items in settings if setting.joined is None and setting.batch is None), None)
         return Missing("its batch is not known yet") if own is None else own * (lane.settings.joined or 1)
 
     def _finished(self, lane: PlannedLane) -> list[LaneResult]:
         """Return the results of this lane at all batches that have finished a heat."""
-        rounds, wanted = self._rounds, _all_but_batch(lane)
+        rounds = self._rounds
+        wanted = _all_but_batch(lane)
         alike = (
             planned_lane
             for planned_lane in rounds.job.plan.lanes

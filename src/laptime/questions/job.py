@@ -121,7 +121,8 @@ class Job:
     """One run of a question: its plan, services and budget, and the record's header."""
 
     def __init__(self, question: str, prepared: Prepared, services: Services) -> None:
-        self.question, self.services = question, services
+        self.question = question
+        self.services = services
         self.plan: Plan = prepared.plan
         self.machine, self.published, self.launcher = prepared.machine, prepared.published, prepared.launcher
         self.own_code, self.begun = OwnCode(prepared.plan), prepared.begun
@@ -217,8 +218,10 @@ class Job:
     def record(self, status: RecordStatus = "running") -> Record:
         """Return the record so far: the header, the lanes and the answer."""
         assert self._reduce is not None
-        outcome, services = self._reduce(status), self.services
-        plan, begun = self.plan, self.begun
+        outcome = self._reduce(status)
+        services = self.services
+        plan = self.plan
+        begun = self.begun
         own = {} if self._shares_process else {"parent_processor_s": time.process_time()}
         made = Record(
             schema=SCHEMA,
@@ -322,7 +325,15 @@ def launched(question: str, ask: Ask, tell: Tell) -> Iterator[tuple[Launcher, Ma
     check_cluster(question, ask)
     from laptime.engine.run.remote import RemoteLauncher  # noqa: PLC0415  few races need it
 
-    launcher = RemoteLauncher(Wanted(ask.on or "", _largest_place(ask), ask.patience_s, ask.patience_s + ask.budget_s))
+    places = [place_asked(text) for text in ask.lanes]
+    launcher = RemoteLauncher(
+        Wanted(
+            ask.on or "",
+            Place(max(place.cpus for place in places), max(place.gpus for place in places)),
+            ask.patience_s,
+            ask.patience_s + ask.budget_s,
+        )
+    )
     launcher.report_to(tell)
     try:
         if ask.each is None:
@@ -349,7 +360,7 @@ def check_cluster(question: str, ask: Ask) -> None:
         known = ", ".join(row.word for row in LAUNCHERS)
         raise UsageError(f"{on}: expected one of {known}, or ray://host:10001", HERE)
     if not find_question(question).runs_on_clusters:
-        able = " and ".join(f"laptime {each.command}" for each in QUESTIONS if each.runs_on_clusters)
+        able = " and ".join(f"laptime {row.command}" for row in QUESTIONS if row.runs_on_clusters)
         raise UsageError(f"{on}: only {able} run on a cluster", HERE)
     if means_a_script(ask):
         raise UsageError(f"{on}: a script that runs as it is runs here only", "race a workload or file.py:function")
@@ -364,12 +375,6 @@ def check_cluster(question: str, ask: Ask) -> None:
             raise UsageError(f"{on} with {option}: that runs here only", f"leave out {option}")
     if ask.sensors not in {None, ("none",)}:
         raise UsageError(f"{on} with --sensors: instruments are read on this machine only", "leave out --sensors")
-
-
-def _largest_place(ask: Ask) -> Place:
-    """Return the largest place that any of the named lanes asks for."""
-    places = [place_asked(text) for text in ask.lanes]
-    return Place(max(place.cpus for place in places), max(place.gpus for place in places))
 
 
 def place_asked(text: str) -> Place:

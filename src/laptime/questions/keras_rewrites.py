@@ -38,15 +38,12 @@ def _methods(code: UserCode, name: str) -> list[tuple[CodePart, ast.Call]]:
 def keras_compile(code: UserCode, value: int, *, keyword: str, text: str) -> PlacedEdits:
     """Set a keyword where the model is compiled."""
     found = _methods(code, "compile")
-    if len(found) != 1 or not _imports_keras(found[0][0]):
+    if len(found) != 1 or not any(
+        "keras" in whole or whole == "tensorflow" for whole in found[0][0].file.imported.values()
+    ):
         raise NoPlaceError(f"not one call of model.compile(optimizer=..., loss=...): {name_calls(found) or 'none'}")
     unit, call = found[0]
     return unit.file, call.lineno, set_keywords(unit.file, call, {keyword: text.format(value=value)}, ())
-
-
-def _imports_keras(unit: CodePart) -> bool:
-    """Whether the file of a call imports Keras."""
-    return any("keras" in whole or whole == "tensorflow" for whole in unit.file.imported.values())
 
 
 def _fit(code: UserCode) -> tuple[CodePart, ast.Call]:
@@ -93,23 +90,23 @@ def keras_prefetch(code: UserCode, value: int) -> PlacedEdits | None:
     if _makes_loaders(code):
         return None
     if not _datasets(code):
-        return _behind_pipeline(code, value)
+        if not any(whole.startswith("tensorflow.data.") for _, _, whole in code.calls()):
+            raise NoPlaceError(
+                "no class of its own that is a PyDataset, and no tf.data pipeline, is in the script's code"
+            )
+        unit, call = _fit(code)
+        data = next((keyword.value for keyword in call.keywords if keyword.arg == "x"), None) or next(
+            iter(call.args), None
+        )
+        if not isinstance(data, ast.Name | ast.Attribute | ast.Call):
+            raise NoPlaceError(f"what {name_call(unit.file, call)} trains on is not certain")
+        end = unit.file.span(data)[1]
+        return unit.file, call.lineno, [TextEdit(end, end, f".prefetch({value})")]
     file, call = _dataset_call(code)
     workers = next((keyword.value for keyword in call.keywords if keyword.arg == "workers"), None)
     if not isinstance(workers, ast.Constant) or type(workers.value) is not int or workers.value < 1:
         raise NoPlaceError(f"{name_call(file, call)} has no workers")
     return _in_dataset(code, "max_queue_size", str(value * workers.value))
-
-
-def _behind_pipeline(code: UserCode, value: int) -> PlacedEdits:
-    if not any(whole.startswith("tensorflow.data.") for _, _, whole in code.calls()):
-        raise NoPlaceError("no class of its own that is a PyDataset, and no tf.data pipeline, is in the script's code")
-    unit, call = _fit(code)
-    data = next((keyword.value for keyword in call.keywords if keyword.arg == "x"), None) or next(iter(call.args), None)
-    if not isinstance(data, ast.Name | ast.Attribute | ast.Call):
-        raise NoPlaceError(f"what {name_call(unit.file, call)} trains on is not certain")
-    end = unit.file.span(data)[1]
-    return unit.file, call.lineno, [TextEdit(end, end, f".prefetch({value})")]
 
 
 def _makes_loaders(code: UserCode) -> bool:
@@ -172,7 +169,7 @@ def _dataset_call(code: UserCode) -> tuple[SourceFile, ast.Call]:
         raise NoPlaceError(f"what {made.node.name} hands on to PyDataset is not certain")
     if first is None:
         return unit.file, call
-    inner = next((each for each in ast.walk(first) if isinstance(each, ast.Call) and _is_super_init(each)), None)
+    inner = next((node for node in ast.walk(first) if isinstance(node, ast.Call) and _is_super_init(node)), None)
     if inner is None:
         raise NoPlaceError(f"{made.node.name} does not call super().__init__()")
     if any(keyword.arg is None for keyword in inner.keywords):  # it hands on what it is given: super().__init__(**more)

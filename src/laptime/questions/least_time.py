@@ -38,7 +38,10 @@ class LeastTime:
 
     def __init__(self, job: Job, pace: Pace, lanes: int, *, heats: int | None = None) -> None:
         """Each round has a heat of this many lanes; `heats` is how many rounds --heats asks for."""
-        self._job, self._pace, self._lanes, self._heats = job, pace, lanes, heats
+        self._job = job
+        self._pace = pace
+        self._lanes = lanes
+        self._heats = heats
         forks = all(lane.may_fork for lane in job.plan.lanes)
         starts, set_up = (STARTS_FORKED, SET_UP_FORKED) if forks else (STARTS, SET_UP)
         self._start_s = set_up * job.elapsed_s
@@ -47,7 +50,8 @@ class LeastTime:
         plan = self._job.plan
         steps_s = [expect_step_s(plan, lane, self._job.cores) for lane in plan.lanes]
         known = is_reference_known(self._job.services.references, plan)
-        mean_s, items = sum(steps_s) / len(steps_s), plan.proof.steps * plan.proof.batch
+        mean_s = sum(steps_s) / len(steps_s)
+        items = plan.proof.steps * plan.proof.batch
         proofs = self._lanes + (0.0 if known else EXACTLY)
         self._add_long_steps(steps_s, proofs * mean_s * items / (plan.subject.batch or items))
         self._most_s = (1 + OVERRUN) * job.plan.ask.budget_s
@@ -87,7 +91,8 @@ class LeastTime:
             return
         if self._start_s + rounds * self._round_s > self._most_s:
             self._has_warned = True
-            budget_s, enough_s = self._job.plan.ask.budget_s, self._start_s + 2 * rounds * self._round_s
+            budget_s = self._job.plan.ask.budget_s
+            enough_s = self._start_s + 2 * rounds * self._round_s
             enough = f"{ceil(enough_s)}s" if enough_s < MINUTES_FROM_S else f"{ceil(enough_s / 60)}m"
             self._job.notify(
                 f"warning: --budget {brief(budget_s)}s is too short {aim} (start-up {ceil(self._start_s)} s + {rounds} "

@@ -31,7 +31,8 @@ OPENS_NOTHING = {"no_grad", "inference_mode", "set_grad_enabled", "enable_grad",
 def do_seldom(code: UserCode, line: int) -> tuple[SourceFile, int, Sequence[TextEdit]]:
     """Put a statement behind `if step % 100 == 0`, by the name that its loop counts steps with."""
     file = code.start
-    place, found = f"{file.path.name}:{line}", find_needless(file.tree, line)
+    place = f"{file.path.name}:{line}"
+    found = find_needless(file.tree, line)
     if found is None:
         raise NoPlaceError(f"{place} trains something, or other code reads what it makes")
     if not _only_shows(found[1]):
@@ -60,8 +61,8 @@ def do_in_some_turns(code: UserCode, line: int) -> tuple[SourceFile, int, Sequen
         number = _counted_by(guard, at)
         if number is not None and all(guard in turn for turn in turns) and _is_by_itself(file, guard):
             return file, number.lineno, [TextEdit(*file.span(number), str(int(str(number.value)) * TURNS))]
-    needless = [each[1] for outer in inside if (each := find_needless(file.tree, outer.lineno)) is not None]
-    statement = next((each for each in needless if _is_by_itself(file, each)), None)
+    needless = [pair[1] for outer in inside if (pair := find_needless(file.tree, outer.lineno)) is not None]
+    statement = next((candidate for candidate in needless if _is_by_itself(file, candidate)), None)
     if statement is None:
         raise NoPlaceError(f"{file.path.name}:{at} trains something, or other code reads what it makes")
     if len(turns) > 1:
@@ -76,21 +77,21 @@ def do_in_some_turns(code: UserCode, line: int) -> tuple[SourceFile, int, Sequen
     return file, statement.lineno, _indented(file, statement, f"if {index} % {TURNS} == 0{or_last}:")
 
 
-def _turns_with(file: SourceFile, line: int, seen: frozenset[int] = frozenset()) -> Iterator[list[ast.stmt]]:
+def _turns_with(file: SourceFile, line: int, visited: frozenset[int] = frozenset()) -> Iterator[list[ast.stmt]]:
     """Yield the innermost loop that trains around a line, with the statements within it around that line.
 
     Where it is in a function that does not train, the lines that call this are looked at.
     """
-    around = [each for _, each in ways_to(file.tree, line)]
-    begin = max((at + 1 for at, each in enumerate(around) if isinstance(each, ast.FunctionDef)), default=0)
+    around = [node for _, node in ways_to(file.tree, line)]
+    begin = max((at + 1 for at, node in enumerate(around) if isinstance(node, ast.FunctionDef)), default=0)
     loops = [at for at in range(begin, len(around)) if isinstance(around[at], LOOPS) and takes_steps(file, around[at])]
     if loops:
         yield around[loops[-1] :]
     elif begin:
         name = getattr(around[begin - 1], "name", "")
         for call in ast.walk(file.tree):
-            if isinstance(call, ast.Call) and _name_of(call) == name and call.lineno not in seen:
-                yield from _turns_with(file, call.lineno, seen | {call.lineno})
+            if isinstance(call, ast.Call) and _name_of(call) == name and call.lineno not in visited:
+                yield from _turns_with(file, call.lineno, visited | {call.lineno})
 
 
 def takes_steps(file: SourceFile, node: ast.AST, seen: frozenset[str] = frozenset()) -> bool:
@@ -204,8 +205,8 @@ def _only_shows(statement: ast.stmt) -> bool:
 
 def _around(file: SourceFile, statement: ast.stmt) -> list[ast.stmt]:
     """Return the statements from the innermost loop or function around a statement on to it, without itself."""
-    around = [each for _, each in ways_to(file.tree, statement.lineno) if each.lineno < statement.lineno]
-    since = [at for at, each in enumerate(around) if isinstance(each, (*LOOPS, ast.FunctionDef))]
+    around = [node for _, node in ways_to(file.tree, statement.lineno) if node.lineno < statement.lineno]
+    since = [at for at, node in enumerate(around) if isinstance(node, (*LOOPS, ast.FunctionDef))]
     return around[since[-1] :] if since else []
 
 
@@ -276,8 +277,9 @@ def _indented(file: SourceFile, statement: ast.stmt, head: str) -> list[TextEdit
     start, _ = file.line_span(statement.lineno)
     last = statement.end_lineno or statement.lineno
     _, line_end = file.line_span(last)
-    before, behind = file.text[start:begin], file.text[end:line_end].strip()
-    spans = [each for each in ast.walk(statement) if isinstance(each, ast.Constant | ast.JoinedStr)]
+    before = file.text[start:begin]
+    behind = file.text[end:line_end].strip()
+    spans = [node for node in ast.walk(statement) if isinstance(node, ast.Constant | ast.JoinedStr)]
     if (
         before.strip()
         or (behind and not behind.startswith("#"))
@@ -287,4 +289,4 @@ def _indented(file: SourceFile, statement: ast.stmt, head: str) -> list[TextEdit
     deeper = "\t" if "\t" in before else "    "
     starts = [file.line_span(line)[0] for line in range(statement.lineno + 1, last + 1)]
     first = TextEdit(start, start, f"{before}{head}{file.newline}{deeper}")
-    return [first, *(TextEdit(each, each, deeper) for each in starts)]
+    return [first, *(TextEdit(start, start, deeper) for start in starts)]

@@ -129,7 +129,8 @@ def _state_of(place: Path) -> FileState | None:
     """Return what is at a place; a file that cannot be read, or is large, is known by its size and times."""
     try:
         with open_regular(place, LARGEST_BYTES) as file:
-            status, digest = os.fstat(file.fileno()), hashlib.sha256(file.readall() or b"").hexdigest()
+            status = os.fstat(file.fileno())
+            digest = hashlib.sha256(file.readall() or b"").hexdigest()
     except OSError:
         try:
             status = place.stat()
@@ -148,7 +149,10 @@ def _imported(start: Path) -> tuple[dict[Path, None], bool]:
     roots = [start.parent]
     while (roots[-1] / "__init__.py").exists() and roots[-1] != roots[-1].parent:
         roots.append(roots[-1].parent)
-    left, places, at_run_time, read = [start], {start: None}, False, set[Path]()
+    left = [start]
+    places = {start: None}
+    at_run_time = False
+    read = set[Path]()
     while left and len(read) < MOST_FILES:
         file = left.pop()
         if file in read:

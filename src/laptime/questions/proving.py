@@ -52,7 +52,10 @@ class Proof:
     def __init__(
         self, cache: ReferenceCache, announce: Callable[[str], None], own_code: OwnCode, launcher: Launcher = LOCAL
     ) -> None:
-        self._cache, self._announce, self._own_code, self._launcher = cache, announce, own_code, launcher
+        self._cache = cache
+        self._announce = announce
+        self._own_code = own_code
+        self._launcher = launcher
         self.references: dict[str, Reference | str | None] = {}
         self._cut: dict[tuple[str, int], Reference | str | None] = {}
         self.appeals: dict[str, Appeal | None] = {}
@@ -110,7 +113,8 @@ class Proof:
             self.appeals[lane.name] = self._appeal(plan, lane, proofs)
 
     def _appeal(self, plan: Plan, lane: PlannedLane, proofs: Sequence[tuple[ProofRun, ...]]) -> Appeal | None:
-        training, reference = plan.subject_of(lane), self.reference_for(plan, lane)
+        training = plan.subject_of(lane)
+        reference = self.reference_for(plan, lane)
         if not isinstance(reference, Reference) or not may_be_chance(proofs, reference):
             return None
         if judge_parity(lane.settings, proofs, reference).status != "differs":
@@ -177,7 +181,8 @@ def is_reference_known(cache: ReferenceCache, plan: Plan) -> bool:
 
 def order_heat(plan: Plan, lane: PlannedLane, pace: Pace, number: int, seed: int | None = None) -> HeatOrder:
     """Return the order that a child needs to build and prove this lane."""
-    wanted, training = plan.ask.seed if seed is None else seed, plan.subject_of(lane)
+    wanted = plan.ask.seed if seed is None else seed
+    training = plan.subject_of(lane)
     return HeatOrder(
         training,
         lane,
@@ -326,10 +331,12 @@ def _why_no_room(lane: PlannedLane, players: Sequence[tuple[PlannedLane, Player[
     for other, player in players:
         earlier = crew.known(other)
         most = [player.peak_bytes, *([earlier.peak_memory_bytes] if earlier is not None else [])]
-        peak = max(each for each in most if not isinstance(each, Missing))
+        peak = max(size for size in most if not isinstance(size, Missing))
         need = Need(player.device, peak, player.resident_bytes, player.runner.device_memory_bytes)
         if not player.has_joined and held:  # it still builds, and will hold as much as those before
-            expected = expect_need(player.device, held, max(peak, *(each.memory_bytes for each in held)), keeps=True)
+            expected = expect_need(
+                player.device, held, max(peak, *(process.memory_bytes for process in held)), keeps=True
+            )
             to_come += expected.memory_bytes - need.waiting_bytes
             need = expected
         held.append(need)

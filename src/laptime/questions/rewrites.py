@@ -86,9 +86,9 @@ def rewrite(code: UserCode, word: str) -> Edited:
     if len(others) >= CHANGES_MOST:
         raise NoPlaceError(f"more than {CHANGES_MOST} changes in one")
     edited = made = _rewrite_one(code, first)
-    for each in others:
+    for following in others:
         code = code.with_file(made.file.path, made.data)
-        made = _rewrite_one(code, each)
+        made = _rewrite_one(code, following)
         if made.file.path != edited.file.path:
             raise NoPlaceError(f"the changes are in {edited.file.path.name} and {made.file.path.name}")
     return edited if not others else Edited(edited.file, _first_changed(edited.file.data, made.data), made.data)
@@ -107,7 +107,7 @@ def _rewrite_one(code: UserCode, word: str) -> Edited:
         found = row.keras(code, value)
     file, line, edits = found or row.find(code, value)
     text = file.text
-    for edit in sorted(edits, key=lambda each: -each.start):
+    for edit in sorted(edits, key=lambda edit: -edit.start):
         text = text[: edit.start] + edit.text + text[edit.end :]
     try:
         parse(text)
@@ -134,12 +134,14 @@ def find_rewrite(word: str) -> tuple[RewriteRow, int]:
 def describe_rewrite(word: str) -> str:
     """Say what a word of the table does to a training. Of any other word, nothing is said but that."""
     try:
-        rows = [find_rewrite(each) for each in word.split("+")]
+        rows = [find_rewrite(part) for part in word.split("+")]
     except NoPlaceError as error:
         return f"{str(error)[:1].upper()}{str(error)[1:]}."
-    told = [f"{row.says.format(value=value)}." for row, value in rows]
+    sentences = [f"{row.says.format(value=value)}." for row, value in rows]
     changed = dict.fromkeys(row.changes for row, _ in rows if row.changes)
-    return " ".join([*told, f"This changes {' and '.join(changed)}." if changed else "The training learns the same."])
+    return " ".join(
+        [*sentences, f"This changes {' and '.join(changed)}." if changed else "The training learns the same."]
+    )
 
 
 # The arguments of Hugging Face's Trainer.
@@ -177,7 +179,16 @@ def _trainer_call(code: UserCode) -> tuple[CodePart, ast.Call] | None:
 def _workers(code: UserCode, value: int) -> tuple[SourceFile, int, Sequence[TextEdit]]:
     unit, call = _training_loader(code)
     if not value:
-        return unit.file, call.lineno, _without_workers(unit.file, call)
+        needing = [
+            keyword.arg
+            for keyword in call.keywords
+            if keyword.arg in {"persistent_workers", "prefetch_factor", "timeout"}
+        ]
+        if needing:
+            raise NoPlaceError(
+                f"{name_call(unit.file, call)} has {' and '.join(map(str, needing))}, which need workers"
+            )
+        return unit.file, call.lineno, set_keywords(unit.file, call, {"num_workers": "0"}, LOADER_PLACES)
     for part in code.units:
         if isinstance(part.node, ast.ClassDef) and any("IterableDataset" in ast.dump(base) for base in part.node.bases):
             raise NoPlaceError(f"{part.node.name} is an IterableDataset: each worker would give all of its items")
@@ -186,16 +197,6 @@ def _workers(code: UserCode, value: int) -> tuple[SourceFile, int, Sequence[Text
         raise NoPlaceError('workers import the script here, and it has no `if __name__ == "__main__":`')
     edits = set_keywords(unit.file, call, {"num_workers": str(value), "persistent_workers": "True"}, LOADER_PLACES)
     return unit.file, call.lineno, edits
-
-
-def _without_workers(file: SourceFile, call: ast.Call) -> list[TextEdit]:
-    """Load in the training's own process. Arguments that need workers would then raise."""
-    needing = [
-        keyword.arg for keyword in call.keywords if keyword.arg in {"persistent_workers", "prefetch_factor", "timeout"}
-    ]
-    if needing:
-        raise NoPlaceError(f"{name_call(file, call)} has {' and '.join(map(str, needing))}, which need workers")
-    return set_keywords(file, call, {"num_workers": "0"}, LOADER_PLACES)
 
 
 def _of_workers(code: UserCode, value: int, *, keyword: str, text: str) -> tuple[SourceFile, int, Sequence[TextEdit]]:
@@ -252,7 +253,12 @@ def _feeds_training(code: UserCode, unit: CodePart, call: ast.Call) -> bool:
     called with.
     """
     names = set(_names_given(unit.node, call))
-    if any(_is_train_dataloader(node) and any(each is call for each in ast.walk(node)) for node in ast.walk(unit.node)):
+    if any(
+        isinstance(node, ast.FunctionDef)
+        and node.name == "train_dataloader"
+        and any(part is call for part in ast.walk(node))
+        for node in ast.walk(unit.node)
+    ):
         return True
     is_global = not isinstance(unit.node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
     nodes = [part.node for part in code.units if part is unit or (is_global and part.file is unit.file)]
@@ -275,10 +281,6 @@ def _feeds_evaluation(unit: CodePart, call: ast.Call) -> bool:
     return any(_means(node, names, call) for loop in loops for node in ast.walk(loop.iter))
 
 
-def _is_train_dataloader(node: ast.AST) -> bool:
-    return isinstance(node, ast.FunctionDef) and node.name == "train_dataloader"
-
-
 def _is_fitted(node: ast.AST, names: set[str], call: ast.Call) -> bool:
     """Whether the training loader in a call of `fit` is the one that is meant."""
     for fit in ast.walk(node):
@@ -293,8 +295,8 @@ def _is_fitted(node: ast.AST, names: set[str], call: ast.Call) -> bool:
 
 
 def _trains_over(node: ast.AST, names: set[str], call: ast.Call) -> bool:
-    loops = (each for each in ast.walk(node) if isinstance(each, ast.For) and _has_backward(each))
-    return any(_means(each, names, call) for loop in loops for each in ast.walk(loop.iter))
+    loops = (loop for loop in ast.walk(node) if isinstance(loop, ast.For) and _has_backward(loop))
+    return any(_means(part, names, call) for loop in loops for part in ast.walk(loop.iter))
 
 
 def _means(node: ast.AST, names: set[str], call: ast.Call) -> bool:
@@ -311,16 +313,16 @@ def _parameters_of(function: ast.FunctionDef, handed: ast.Call, names: set[str],
 
 def _names_given(node: ast.AST, value: ast.expr) -> Iterator[str]:
     """Yield the names to which an expression is assigned."""
-    for each in ast.walk(node):
-        if isinstance(each, ast.Assign) and len(each.targets) == 1:
-            pairs = [(each.targets[0], each.value)]
-            if isinstance(each.targets[0], ast.Tuple) and isinstance(each.value, ast.Tuple):
-                pairs = list(zip(each.targets[0].elts, each.value.elts, strict=False))
+    for inner in ast.walk(node):
+        if isinstance(inner, ast.Assign) and len(inner.targets) == 1:
+            pairs = [(inner.targets[0], inner.value)]
+            if isinstance(inner.targets[0], ast.Tuple) and isinstance(inner.value, ast.Tuple):
+                pairs = list(zip(inner.targets[0].elts, inner.value.elts, strict=False))
             yield from (target.id for target, given in pairs if given is value and isinstance(target, ast.Name))
 
 
 def _has_backward(node: ast.AST) -> bool:
-    return any(isinstance(each, ast.Attribute) and each.attr == "backward" for each in ast.walk(node))
+    return any(isinstance(part, ast.Attribute) and part.attr == "backward" for part in ast.walk(node))
 
 
 # The optimizer, and the model that it moves.
@@ -356,7 +358,7 @@ def _before_optimizer(code: UserCode, _value: int, *, line: str) -> tuple[Source
     # All statements within one, outer ones first
     statements = (statement for statement in ast.walk(unit.node) if isinstance(statement, ast.stmt))
     inner_first = reversed([*statements])
-    statement = next(node for node in inner_first if any(each is call for each in ast.walk(node)))
+    statement = next(node for node in inner_first if any(part is call for part in ast.walk(node)))
     begin = unit.file.line_span(statement.lineno)[0]
     indent = unit.file.text[begin : unit.file.span(statement)[0]]
     if indent.strip():
@@ -515,7 +517,7 @@ def _reads(code: UserCode, _value: int) -> tuple[SourceFile, int, Sequence[TextE
 
 def _is_step_loop(node: ast.AST) -> bool:
     """Whether a loop makes a step in each turn: it has a backward pass, and no loop within it has one."""
-    inner = (each for each in ast.walk(node) if isinstance(each, ast.For) and each is not node)
+    inner = (loop for loop in ast.walk(node) if isinstance(loop, ast.For) and loop is not node)
     return isinstance(node, ast.For) and _has_backward(node) and not any(map(_has_backward, inner))
 
 
@@ -528,7 +530,7 @@ def _is_only_printed(unit: CodePart, name: str) -> bool:
     """Whether a number begins as a constant, is added to, and else is in formatted texts: a tensor may do the same."""
     is_local = isinstance(unit.node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
     nodes = [*ast.walk(unit.node if is_local else unit.file.tree)]
-    allowed = {id(each.target) for each in nodes if isinstance(each, ast.AugAssign)}
+    allowed = {id(node.target) for node in nodes if isinstance(node, ast.AugAssign)}
     for node in nodes:
         if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.value, ast.Constant):
             allowed.add(id(node.targets[0]))

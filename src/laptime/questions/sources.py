@@ -92,31 +92,25 @@ def _check_out(top: Path, commit: str, folder: Path) -> None:
     """Write the files of a commit into a folder, by an index of its own: the user's is not touched."""
     with tempfile.TemporaryDirectory(dir=folder, prefix=".") as made:
         own = {"GIT_INDEX_FILE": str(Path(made, "index"))}
-        settings = _filters_of_the_user(top)
+        listed = ask_git(top, "config", "--show-scope", "-z", "--get-regexp", r"^filter\.", may_fail=True).split("\0")
+        settings: dict[str, str] = {}
+        for scope, row in zip(listed[::2], listed[1::2], strict=False):
+            name, _, value = row.partition("\n")
+            if scope in {"system", "global"}:
+                settings[name] = value
+            else:
+                settings.setdefault(name, "false" if name.endswith(".required") else "")
         ask_git(top, "read-tree", commit, environment=own)
         ask_git(top, "checkout-index", "--all", f"--prefix={folder}{os.sep}", environment=own, settings=settings)
     _mend_links(folder, top)
 
 
-def _filters_of_the_user(top: Path) -> dict[str, str]:
-    """Return settings by which git runs the filters that the user has, and none that the repository alone names."""
-    listed = ask_git(top, "config", "--show-scope", "-z", "--get-regexp", r"^filter\.", may_fail=True).split("\0")
-    usual: dict[str, str] = {}
-    for scope, row in zip(listed[::2], listed[1::2], strict=False):
-        name, _, value = row.partition("\n")
-        if scope in {"system", "global"}:
-            usual[name] = value
-        else:
-            usual.setdefault(name, "false" if name.endswith(".required") else "")
-    return usual
-
-
 def _place_with_patch(patch: Path, path: str) -> str:
     """Return the place of a training in a copy of its folder, to which a patch was applied."""
     file, of, function = _split_place(path)
-    for each, what in ((patch, "patch"), (Path(file), "file")):
-        if not each.is_file():
-            raise UsageError(f"there is no {what} {each}", "give patch:change.patch:file.py:function")
+    for given, what in ((patch, "patch"), (Path(file), "file")):
+        if not given.is_file():
+            raise UsageError(f"there is no {what} {given}", "give patch:change.patch:file.py:function")
     folder = Path(file).resolve().parent
     top = top_of(folder) or folder
     word = f"{PATCH}{patch}:{path}"
@@ -159,7 +153,13 @@ def _copy_and_apply(top: Path, patch: Path, folder: Path) -> None:
         if left < 0:
             says = f"{PATCH}{patch}: {top} holds more than the {COPIED_MOST_BYTES >> 20} MB that are copied"
             raise UsageError(says, "commit the change, and give git:HEAD:file.py:function")
-        _copy(path, place)
+        try:
+            opened = open_regular(path, COPIED_MOST_BYTES)
+        except OSError as error:
+            raise UsageError(f"{path} cannot be copied: {error.strerror or error}", "see its permissions") from None
+        with opened as file, place.open("xb") as copy:
+            shutil.copyfileobj(file, copy)
+            os.fchmod(copy.fileno(), stat.S_IMODE(os.fstat(file.fileno()).st_mode))
     _mend_links(folder, top)
     # The copy is in no repository, whatever the cache folder is in.
     outside = {"GIT_CEILING_DIRECTORIES": str(folder.parent)}
@@ -168,16 +168,6 @@ def _copy_and_apply(top: Path, patch: Path, folder: Path) -> None:
         lines = applied.stderr.strip().splitlines()
         raise UsageError(f"{PATCH}{patch} does not apply: {lines[0] if lines else 'git says no more'}",
                          "make it from the files as they are now: git diff > change.patch")  # fmt: skip
-
-
-def _copy(path: Path, place: Path) -> None:
-    try:
-        opened = open_regular(path, COPIED_MOST_BYTES)
-    except OSError as error:
-        raise UsageError(f"{path} cannot be copied: {error.strerror or error}", "see its permissions") from None
-    with opened as file, place.open("xb") as copy:
-        shutil.copyfileobj(file, copy)
-        os.fchmod(copy.fileno(), stat.S_IMODE(os.fstat(file.fileno()).st_mode))
 
 
 def _mend_links(copy: Path, top: Path) -> None:

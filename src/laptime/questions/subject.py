@@ -21,7 +21,6 @@ from laptime.model.ask import Ask, DataSource
 from laptime.model.errors import TrainingError, UsageError
 from laptime.model.frameworks import (
     DEFAULT_FRAMEWORK,
-    FrameworkRow,
     all_frameworks,
     family_of_any_steps,
     find_framework,
@@ -88,22 +87,19 @@ def name_apart(whats: Sequence[str], subjects: Sequence[Subject]) -> list[Subjec
     """Return the same subjects with names that differ: with their commit or patch, or else with their folders."""
     names = [name_source(what, subject.name) for what, subject in zip(whats, subjects, strict=True)]
     if len(set(names)) < len(names):
-        names = _names_apart(subjects)
+        places = [(Path(subject.file or "").parts, subject.function) for subject in subjects]
+        if len(set(places)) < len(places):
+            twice = next(
+                subject.name for subject, place in zip(subjects, places, strict=True) if places.count(place) > 1
+            )
+            raise UsageError(f"{twice} is named twice", "name trainings that differ, or one of them and its lanes")
+        longest = max(len(parts) for parts, _ in places)
+        named = (
+            [f"{'/'.join(parts[-most:])}{f':{function}' if function else ''}" for parts, function in places]
+            for most in range(1, longest + 1)
+        )
+        names = next(names for names in named if len(set(names)) == len(names))
     return [replace(subject, name=name) for subject, name in zip(subjects, names, strict=True)]
-
-
-def _names_apart(subjects: Sequence[Subject]) -> list[str]:
-    """Return names that differ: as few folders as needed before each file, as in `new/train.py:training`."""
-    places = [(Path(subject.file or "").parts, subject.function) for subject in subjects]
-    if len(set(places)) < len(places):
-        twice = next(each.name for each, place in zip(subjects, places, strict=True) if places.count(place) > 1)
-        raise UsageError(f"{twice} is named twice", "name trainings that differ, or one of them and its lanes")
-    longest = max(len(parts) for parts, _ in places)
-    named = (
-        [f"{'/'.join(parts[-most:])}{f':{function}' if function else ''}" for parts, function in places]
-        for most in range(1, longest + 1)
-    )
-    return next(names for names in named if len(set(names)) == len(names))
 
 
 def _describe(workload: Workload) -> Subject:
@@ -273,7 +269,14 @@ def _may_return(body: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
     """Whether a call of a function may give anything but None."""
     if isinstance(body, ast.AsyncFunctionDef) or body.decorator_list or body.returns is not None:
         return True
-    nodes = _own_nodes(body)
+    # All nodes of the function that are not those of a function or class within it
+    nodes: list[ast.AST] = []
+    left: list[ast.AST] = [*body.body]
+    while left:
+        node = left.pop()
+        nodes.append(node)
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda):
+            left += ast.iter_child_nodes(node)
     works = any(isinstance(node, ast.Call) for node in nodes)  # else it takes no time to call it
     return not works or isinstance(body.body[-1], ast.Raise) or any(map(_yields_value, nodes))
 
@@ -282,18 +285,6 @@ def _yields_value(node: ast.AST) -> bool:
     if isinstance(node, ast.Return):
         return node.value is not None and not (isinstance(node.value, ast.Constant) and node.value.value is None)
     return isinstance(node, ast.Yield | ast.YieldFrom)
-
-
-def _own_nodes(body: ast.FunctionDef) -> list[ast.AST]:
-    """Return all nodes of a function that are not those of a function or class within it."""
-    found: list[ast.AST] = []
-    left: list[ast.AST] = [*body.body]
-    while left:
-        node = left.pop()
-        found.append(node)
-        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda):
-            left += ast.iter_child_nodes(node)
-    return found
 
 
 def _functions_at_top(tree: ast.Module) -> list[ast.FunctionDef | ast.AsyncFunctionDef]:
@@ -411,10 +402,11 @@ class OwnCode:
         name = self._subject_of(lane).name
         if name in self._works or failure.kind not in BY_ITS_CODE:
             return
-        row, kind = lane.row, lane.device.kind
+        row = lane.row
+        kind = lane.device.kind
         is_everywhere = failure.kind == ON_LOAD and not row.is_opaque
         untried = self._untried[name]
-        untried -= {each for each in untried if each[0] == row.name and (is_everywhere or each[1] == kind)}
+        untried -= {pair for pair in untried if pair[0] == row.name and (is_everywhere or pair[1] == kind)}
         if not untried:
             raise say_failure(name, failure)
 
@@ -436,22 +428,22 @@ def inspect_training(ask: Ask, machine: Machine, subject: Subject, launcher: Lau
     if framework is None:
         return Inspection()
     environment = expect_environment(ask, framework.name)
-    seen, told = scout_with_training(framework, subject, environment, ask.patience_s, launcher)
-    if isinstance(told, Failure) and told.kind in BY_ITS_CODE and seen is not None and _may_have_started(seen):
-        told = ask_training(framework.name, subject, environment, ask.patience_s, launcher)
-    if isinstance(told, OwnTraining):
+    scouted, own = scout_with_training(framework, subject, environment, ask.patience_s, launcher)
+    if isinstance(own, Failure) and own.kind in BY_ITS_CODE and scouted is not None and _may_have_started(scouted):
+        own = ask_training(framework.name, subject, environment, ask.patience_s, launcher)
+    if isinstance(own, OwnTraining):
         for text in ask.lanes:
-            refuse_kind(parse_lane(text).row, told, subject.name)
-        return Inspection(told, seen)
-    if told.kind in BY_ITS_CODE:
-        raise say_failure(subject.name, told)
-    return Inspection(seen=seen)
+            refuse_kind(parse_lane(text).row, own, subject.name)
+        return Inspection(own, scouted)
+    if own.kind in BY_ITS_CODE:
+        raise say_failure(subject.name, own)
+    return Inspection(seen=scouted)
 
 
-def _may_have_started(seen: Framework) -> bool:
+def _may_have_started(framework: Framework) -> bool:
     """Whether a scout may have started devices, which some code cannot bear: it configures them, or forks."""
-    has_card = any(device.usable and device.kind != PROCESSOR.kind for device in seen.devices)
-    return has_card or not find_framework(seen.name).engine.starts_late
+    has_card = any(device.usable and device.kind != PROCESSOR.kind for device in framework.devices)
+    return has_card or not find_framework(framework.name).engine.starts_late
 
 
 def family_of(training: OwnTraining, subject: Subject) -> str | None:
@@ -467,7 +459,9 @@ def _framework_to_ask(ask: Ask, machine: Machine, subject: Subject) -> Framework
     rows = [row for row in (lane.row for lane in lanes) if row.runs_own_code]
     if subject.file is None or len(rows) < len(lanes):
         return None
-    fits = all(_may_run(row, subject.written_for) for row in rows)
+    fits = all(
+        row.family == subject.written_for or {row.family, subject.written_for} <= step_families() for row in rows
+    )
     on_cards = any(row.is_opaque and lane.device != "cpu" for row, lane in zip(rows, lanes, strict=True))
     if subject.written_for is not None and fits and not _changes_data(ask, lanes) and not on_cards:
         return None
@@ -483,10 +477,6 @@ def _changes_data(ask: Ask, lanes: Sequence[Lane]) -> bool:
     if any(key == "workers" or (key == "batch" and cuts_batches(value)) for key, value in named):
         return True
     return ask.changes_data
-
-
-def _may_run(row: FrameworkRow, family: str | None) -> bool:
-    return row.family == family or {row.family, family} <= step_families()
 
 
 # A record is data: what it names is started only if this user made it here, or says that it is trusted.

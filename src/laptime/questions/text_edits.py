@@ -38,15 +38,15 @@ def set_keywords(
         if not given and not dicts:
             added.append(f"{name}={text}")
         if all(keyword.arg != name for keyword in call.keywords):
-            for each, keys in zip(dicts, missing, strict=True):
-                if name not in _items(each) and (not having or having in _items(each)):
+            for known, keys in zip(dicts, missing, strict=True):
+                if name not in _items(known) and (not having or having in _items(known)):
                     keys.append(f"'{name}': {text}")
         for value in given:
             if not isinstance(value, ast.Constant):
                 raise NoPlaceError(f"{name_call(file, call)} has {name}={said(file, value)}")
             if said(file, value) != text:
                 edits.append(TextEdit(*file.span(value), text))
-    edits += [_added_to(file, each, keys) for each, keys in zip(dicts, missing, strict=True) if keys]
+    edits += [_added_to(file, known, keys) for known, keys in zip(dicts, missing, strict=True) if keys]
     if not edits and not added:
         raise NoPlaceError(f"{name_call(file, call)} has it already")
     return [*edits, *_append(file, call, added)]
@@ -55,7 +55,7 @@ def set_keywords(
 def given_for(call: ast.Call, dicts: Sequence[ast.Dict], name: str) -> list[ast.expr]:
     """Return what a call is given for a keyword: by its name, or in each dict that it may take by **."""
     named = [keyword.value for keyword in call.keywords if keyword.arg == name]
-    return named or [_items(each)[name] for each in dicts if name in _items(each)]
+    return named or [_items(given)[name] for given in dicts if name in _items(given)]
 
 
 def dicts_given(file: SourceFile, call: ast.Call) -> list[ast.Dict]:
@@ -66,10 +66,11 @@ def dicts_given(file: SourceFile, call: ast.Call) -> list[ast.Dict]:
     refused = NoPlaceError(f"{name_call(file, call)} takes arguments by * or **")
     if len(taken) != 1 or not isinstance(taken[0], ast.Name):
         raise refused
-    name, nodes = taken[0].id, list(ast.walk(file.tree))
+    name = taken[0].id
+    nodes = list(ast.walk(file.tree))
     made = [node.value for node in nodes if isinstance(node, ast.Assign) and _names_only(node.targets, name)]
     alike = [node for node in nodes if isinstance(node, ast.Call) and ast.dump(node.func) == ast.dump(call.func)]
-    uses = sum(item.arg is None and _names_only([item.value], name) for each in alike for item in each.keywords)
+    uses = sum(item.arg is None and _names_only([item.value], name) for other in alike for item in other.keywords)
     # Such as options.update(...) where there is a card: what it sets later wins.
     uses += sum(
         isinstance(node, ast.Attribute) and node.attr == "update" and _names_only([node.value], name) for node in nodes
@@ -121,7 +122,7 @@ def _append(file: SourceFile, call: ast.Call, added: Sequence[str]) -> list[Text
     if indent.strip() or not LINE_END.search(rest):
         return [TextEdit(after, after, (" " if has_comma else ", ") + ", ".join(added) + "," * has_comma)]
     comment = rest[: LINE_END.search(rest).start()]  # type: ignore[union-attr]  # just found
-    lines = f",{file.newline}".join(f"{indent}{each}" for each in added)
+    lines = f",{file.newline}".join(f"{indent}{item}" for item in added)
     text = f"{'' if has_comma else ','}{comment}{file.newline}{lines}{',' * has_comma}"
     return [TextEdit(after, after + len(comment), text)]
 
@@ -132,13 +133,16 @@ def _end_of(file: SourceFile, node: ast.expr | ast.keyword) -> int:
 
 def _pass_comma(file: SourceFile, start: int, close: int) -> tuple[int, bool]:
     """Return where the last argument ends, with its own brackets and a comma behind it; and whether there is one."""
-    after, has_comma, place = start, False, start
+    after = start
+    has_comma = False
+    place = start
     while place < close:
         if file.text[place] == "#":
             found = LINE_END.search(file.text, place)
             place = found.start() if found else close
         elif file.text[place] in "),":
-            after, has_comma = place + 1, file.text[place] == ","
+            after = place + 1
+            has_comma = file.text[place] == ","
         place += 1
     return after, has_comma
 
@@ -153,5 +157,5 @@ def name_call(file: SourceFile, node: ast.expr) -> str:
 
 
 def name_calls(found: Sequence[tuple[CodePart, ast.Call]]) -> str:
-    named = [name_call(unit.file, call) for unit, call in sorted(found, key=lambda each: each[1].lineno)]
+    named = [name_call(unit.file, call) for unit, call in sorted(found, key=lambda pair: pair[1].lineno)]
     return ", ".join(named[:PLACES_NAMED]) + (", and others" if len(named) > PLACES_NAMED else "")

@@ -31,7 +31,8 @@ class SourceFile:
     """One file: its bytes, its text as Python reads it, and its tree. Line ends, encoding and BOM are kept."""
 
     def __init__(self, path: Path, data: bytes) -> None:
-        self.path, self.data = path, data
+        self.path = path
+        self.data = data
         try:
             self.encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
             self.text = data.decode(self.encoding)
@@ -183,15 +184,15 @@ class _Reading:
         """Yield what a name means that was imported from a module of the user's."""
         for node in ast.walk(file.tree):
             if isinstance(node, ast.ImportFrom):
-                for each in node.names:
-                    if (each.asname or each.name) == name:
-                        yield from self._of_module(self._module(file, node.module or "", node.level), each.name)
-                        inner = ".".join(filter(None, [node.module, each.name]))
+                for alias in node.names:
+                    if (alias.asname or alias.name) == name:
+                        yield from self._of_module(self._module(file, node.module or "", node.level), alias.name)
+                        inner = ".".join(filter(None, [node.module, alias.name]))
                         yield from self._of_module(self._module(file, inner, node.level), attribute)
             elif isinstance(node, ast.Import) and attribute is not None:
-                for each in node.names:
-                    if (each.asname or each.name) == name:
-                        yield from self._of_module(self._module(file, each.name, 0), attribute)
+                for alias in node.names:
+                    if (alias.asname or alias.name) == name:
+                        yield from self._of_module(self._module(file, alias.name, 0), attribute)
 
     def _of_module(self, file: SourceFile | None, name: str | None) -> Iterator[CodePart]:
         if file is not None and name is not None:
@@ -233,7 +234,7 @@ def _runs(node: ast.stmt, *, is_script: bool) -> bool:
 def is_main_guard(node: ast.stmt) -> bool:
     """Whether a statement is `if __name__ == "__main__":`."""
     return isinstance(node, ast.If) and any(
-        isinstance(each, ast.Name) and each.id == "__name__" for each in ast.walk(node.test)
+        isinstance(part, ast.Name) and part.id == "__name__" for part in ast.walk(node.test)
     )
 
 

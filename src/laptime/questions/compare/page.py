@@ -38,7 +38,18 @@ def render_compared(found: Compared, view: View) -> str:
     """Return the page: the answer, the lanes, what else differs, what is doubtful, and what to do next."""
     view = replace(view, width=max(view.width, NARROWEST))
     lines = [line for text, style in _answers(found) for line in painted(text, view.width, style, color=view.color)]
-    table = table_or_sentences(_columns(found), found.lanes, view.inner.width, color=view.color)
+    several = found.interleaved and len({lane.training for lane in found.lanes}) > 1
+    trainings: list[Column[LaneChange]] = [Column("training", lambda lane: lane.training, least=14)]
+    columns = [
+        Column("lane", lambda lane: short_name(lane.lane), least=14),
+        *(trainings if several else []),
+        Column("before", lambda lane: f"{number(lane.before.median)}/s", right=True),
+        Column("after", lambda lane: f"{number(lane.after.median)}/s", right=True),
+        Column("change", change_cell, least=19),
+        Column(found.lanes[0].measured if found.lanes else "heats", _counts),
+        Column("same work", _same_work, least=12),
+    ]
+    table = table_or_sentences(columns, found.lanes, view.inner.width, color=view.color)
     lines += ["", *(FIELD_INDENT + line for line in table), ""]
     notes = [*_part_words(found), *found.warnings]
     notes += [*_other_differences(found, details=view.details), *found.unpaired]
@@ -52,17 +63,25 @@ def _answers(found: Compared) -> list[tuple[str, Style]]:
     gate = gate_words(found)
     style: Style = "good" if gate_state(found) == PASSED else "bad"
     lanes = found.lanes if len(found.lanes) <= ANSWERED_MOST else ()
-    said: list[tuple[str, Style]] = [(gate, style)] if gate else []
-    said += [(f"{change_words(lane, found)}.", "strong") for lane in lanes]
-    return said if lanes else [*said, (_counted(found), "strong")]
+    sentences: list[tuple[str, Style]] = [(gate, style)] if gate else []
+    sentences += [(f"{change_words(lane, found)}.", "strong") for lane in lanes]
+    if lanes:
+        return sentences
+    verdicts = [lane.verdict for lane in found.lanes]
+    counts = [f"{verdicts.count(verdict)} {verdict}" for verdict in dict.fromkeys(verdicts)]
+    after = found.after.training if found.interleaved else side_words(found.after)
+    before = found.before.training if found.interleaved else side_words(found.before)
+    return [*sentences, (f"{after} against {before}, {len(verdicts)} lanes: {joined(counts)}.", "strong")]
 
 
 def change_words(lane: LaneChange, found: Compared) -> str:
     """Return how one lane changed, in a sentence."""
     if found.interleaved:
-        one, other = f"{lane.training} on {short_name(lane.lane)}", found.before.training
+        one = f"{lane.training} on {short_name(lane.lane)}"
+        other = found.before.training
     else:
-        one, other = f"{short_name(lane.lane)} in {side_words(found.after)}", side_words(found.before)
+        one = f"{short_name(lane.lane)} in {side_words(found.after)}"
+        other = side_words(found.before)
     if lane.ends is None:
         why = lane.low.missing if isinstance(lane.low, Missing) else "no interval"
         return f"{one} runs at {factor(lane.ratio)}x the rate of {other} ({why})"
@@ -78,14 +97,6 @@ def side_words(side: Side) -> str:
     return side.id if side.label is None else f"@{side.label} ({side.id})"
 
 
-def _counted(found: Compared) -> str:
-    verdicts = [lane.verdict for lane in found.lanes]
-    counts = [f"{verdicts.count(verdict)} {verdict}" for verdict in dict.fromkeys(verdicts)]
-    after = found.after.training if found.interleaved else side_words(found.after)
-    before = found.before.training if found.interleaved else side_words(found.before)
-    return f"{after} against {before}, {len(verdicts)} lanes: {joined(counts)}."
-
-
 def gate_state(found: Compared) -> str:
     """Return whether a comparison passed its threshold, failed, or could not be judged."""
     return FAILED if found.failing else UNJUDGED if found.unjudged else PASSED
@@ -95,7 +106,8 @@ def gate_words(found: Compared) -> str:
     """Return in a sentence whether the threshold was passed; "" where there is none."""
     if found.fail_above is None:
         return ""
-    state, allowed = gate_state(found), percent(found.fail_above)
+    state = gate_state(found)
+    allowed = percent(found.fail_above)
     if state == FAILED:
         names = joined([f"{_short(name)} (by at least {_least(found, name)})" for name in found.failing])
         return f"Gate {state}: slower by more than {allowed}: {names}."
@@ -121,20 +133,6 @@ def _least(found: Compared, name: str) -> str:
     return "" if lane.ends is None else f"{100 * (over(1, lane.ends[1]) - 1):.1f} %"
 
 
-def _columns(found: Compared) -> list[Column[LaneChange]]:
-    several = found.interleaved and len({lane.training for lane in found.lanes}) > 1
-    trainings: list[Column[LaneChange]] = [Column("training", lambda lane: lane.training, least=14)]
-    return [
-        Column("lane", lambda lane: short_name(lane.lane), least=14),
-        *(trainings if several else []),
-        Column("before", lambda lane: f"{number(lane.before.median)}/s", right=True),
-        Column("after", lambda lane: f"{number(lane.after.median)}/s", right=True),
-        Column("change", change_cell, least=19),
-        Column(found.lanes[0].measured if found.lanes else "heats", _counts),
-        Column("same work", _same_work, least=12),
-    ]
-
-
 def change_cell(lane: LaneChange) -> Cell:
     return ratio_cell(lane.ratio, lane.low, lane.high, lane.verdict, "no interval")
 
@@ -154,7 +152,7 @@ def _part_words(found: Compared) -> list[str]:
     """Return what the parts of an iteration took before and after, those that changed much; of a watched script."""
     whole_ms = max(sum(part.before_ms for part in found.parts), sum(part.after_ms for part in found.parts))
     much = [part for part in found.parts if abs(part.after_ms - part.before_ms) >= PART_MUCH * whole_ms]
-    words = [f"{each.part} from {step(each.before_ms)} to {step(each.after_ms)}" for each in much[:PARTS_SHOWN]]
+    words = [f"{part.part} from {step(part.before_ms)} to {step(part.after_ms)}" for part in much[:PARTS_SHOWN]]
     return [f"In an iteration: {', '.join(words)}."] if words else []
 
 
@@ -245,34 +243,33 @@ def _lines(found: History, view: View, count: int) -> list[str]:
     table = table_or_sentences(_history_columns(found), shown, view.inner.width, color=view.color)
     notes = _notes(found, len(found.points) - count)
     return [
-        *(each for text in _answer(found) for each in painted(text, view.width, "strong", color=view.color)),
+        *(row for text in _answer(found) for row in painted(text, view.width, "strong", color=view.color)),
         "",
         f"{FIELD_INDENT}{line}",
-        *(FIELD_INDENT + each for each in table),
-        *(["", *(each for note in notes for each in wrap(note, view.width, FIELD_INDENT))] if notes else []),
+        *(FIELD_INDENT + row for row in table),
+        *(["", *(row for note in notes for row in wrap(note, view.width, FIELD_INDENT))] if notes else []),
     ]
 
 
 def _answer(found: History) -> list[str]:
     """Return the newest figure, and when it last changed beyond noise."""
-    newest, count = found.points[-1], len(found.points)
+    newest = found.points[-1]
+    count = len(found.points)
     records = f"the newest of {count} records" if count > 1 else "the only record"
     if newest.step_ms is None:
         newest_words = f"{found.what} on {short_name(found.lane)}: {number(newest.items_per_s.median)}/s"
     else:
         newest_words = f"{found.what} takes {step(newest.step_ms.median)} {spread(newest.step_ms)} per iteration"
-    said = [f"{newest_words} in {records}."]
+    sentences = [f"{newest_words} in {records}."]
     changed = [point for point in found.points if is_changed(point)]
     if not changed:
-        return [*said, "No change beyond noise."] if count > 1 else said
+        return [*sentences, "No change beyond noise."] if count > 1 else sentences
     last = changed[-1]
     assert last.change is not None
     since = f", with {joined(last.marks)}" if last.marks else ""
     more = f"; {len(changed)} changes in all" if len(changed) > 1 else ""
-    return [
-        *said,
-        f"Last change beyond noise: {faster_or_slower(last.change.ratio)} on {_day(last)} ({last.id}){since}{more}.",
-    ]
+    when = f"{faster_or_slower(last.change.ratio)} on {last.started[:10]} ({last.id})"
+    return [*sentences, f"Last change beyond noise: {when}{since}{more}."]
 
 
 def is_changed(point: HistoryPoint) -> bool:
@@ -283,14 +280,24 @@ def is_changed(point: HistoryPoint) -> bool:
 def _history_columns(found: History) -> list[Column[HistoryPoint]]:
     has_labels = any(point.label is not None for point in found.points)
     has_marks = any(point.marks for point in found.points)
-    labels: list[Column[HistoryPoint]] = [Column("label", lambda each: f"@{each.label}" if each.label else "", least=8)]
+    labels: list[Column[HistoryPoint]] = [
+        Column("label", lambda point: f"@{point.label}" if point.label else "", least=8)
+    ]
     is_watched = any(point.step_ms is not None for point in found.points)
-    iterations: list[Column[HistoryPoint]] = [Column("iteration", _iteration, right=True)]
-    findings: list[Column[HistoryPoint]] = [Column("first finding", lambda each: each.finding or "none", least=24)]
-    marks: list[Column[HistoryPoint]] = [Column("what changed", lambda each: ", ".join(each.marks), least=12)]
+    iterations: list[Column[HistoryPoint]] = [
+        Column(
+            "iteration",
+            lambda point: (
+                "-" if point.step_ms is None else f"{step(point.step_ms.median)} {spread(point.step_ms)}".rstrip()
+            ),
+            right=True,
+        )
+    ]
+    findings: list[Column[HistoryPoint]] = [Column("first finding", lambda point: point.finding or "none", least=24)]
+    marks: list[Column[HistoryPoint]] = [Column("what changed", lambda point: ", ".join(point.marks), least=12)]
     return [
-        Column("started", lambda each: each.started[:16].replace("T", " ")),
-        Column("record", lambda each: each.id),
+        Column("started", lambda point: point.started[:16].replace("T", " ")),
+        Column("record", lambda point: point.id),
         *(labels if has_labels else []),
         *(iterations if is_watched else [Column("items/s", _rate, right=True)]),
         Column("against the last", _change, least=12),
@@ -301,10 +308,6 @@ def _history_columns(found: History) -> list[Column[HistoryPoint]]:
 
 def _rate(point: HistoryPoint) -> str:
     return f"{number(point.items_per_s.median)} {spread(point.items_per_s)}".rstrip()
-
-
-def _iteration(point: HistoryPoint) -> str:
-    return "-" if point.step_ms is None else f"{step(point.step_ms.median)} {spread(point.step_ms)}".rstrip()
 
 
 def _change(point: HistoryPoint) -> Cell:
@@ -334,14 +337,11 @@ def _notes(found: History, hidden: int) -> list[str]:
     return [*filter(None, notes)]
 
 
-def _day(point: HistoryPoint) -> str:
-    return point.started[:10]
-
-
 def line_of(values: Sequence[float], *, blocks: bool) -> str:
     """Return a sign a value, the highest for the largest; alike where all differ by next to nothing."""
     logs = [log(value) for value in values]
-    low, high = min(logs), max(logs)
+    low = min(logs)
+    high = max(logs)
     if high - low < FLAT:
         return sparkline([FLAT_HEIGHT] * len(logs), blocks=blocks)
-    return sparkline([(each - low) / (high - low) for each in logs], blocks=blocks)
+    return sparkline([(height - low) / (high - low) for height in logs], blocks=blocks)

@@ -34,7 +34,8 @@ def compare_records(before: Record, after: Record, fail_above: float | None = No
     _refuse(before, after)
     if before.question == "watch":
         return _compare_watches(before, after, fail_above)
-    ours, theirs = _lanes_of(before), _lanes_of(after)
+    ours = _lanes_of(before)
+    theirs = _lanes_of(after)
     pairs = {key: (lane, theirs[key]) for key, lane in ours.items() if key in theirs}
     if not pairs:
         names = (", ".join(lane.name for lane in record.lanes) or "none" for record in (before, after))
@@ -66,8 +67,17 @@ def _compare_watches(before: Record, after: Record, fail_above: float | None) ->
     """Compare the iterations of two watched scripts: their time, and its parts."""
     change = _change_of_watches(before, after, ALPHA)
     differences = find_differences(before, after, [])
+    steady_before = _loop_of(before).steady
+    steady_after = _loop_of(after).steady
+    parts = []
+    for words, field in ITERATION_PARTS:
+        one = getattr(steady_before, field)
+        other = getattr(steady_after, field)
+        if not isinstance(one, Missing) and not isinstance(other, Missing) and max(one, other) > 0:
+            parts.append(PartChange(words, one * 1e3, other * 1e3))
+    parts.sort(key=lambda part: -abs(part.after_ms - part.before_ms))
     found = Compared(before.question, _side(before), _side(after), interleaved=False, lanes=(change,),
-                     differences=differences, parts=_parts_of(_loop_of(before), _loop_of(after)))  # fmt: skip
+                     differences=differences, parts=tuple(parts))  # fmt: skip
     return _judged(replace(found, warnings=(*_doubts_of(before), *_doubts_of(after), *_doubts(found))), fail_above)
 
 
@@ -76,7 +86,8 @@ def _change_of_watches(before: Record, after: Record, alpha: float) -> LaneChang
     loops = [_loop_of(before), _loop_of(after)]
     is_known = not any(isinstance(loop.items_per_iteration, Missing) for loop in loops)
     rates = [_rates_of_loop(loop, by_items=is_known) for loop in loops]
-    interval, figures = unpaired_ratio(rates[1], rates[0], alpha), [estimate(rate) for rate in rates]
+    interval = unpaired_ratio(rates[1], rates[0], alpha)
+    figures = [estimate(rate) for rate in rates]
     assert figures[0] is not None
     assert figures[1] is not None
     low, high = bounds(interval)
@@ -113,15 +124,6 @@ def _rates_of_loop(loop: TrainingLoop, *, by_items: bool) -> list[float]:
     return [count / ns * 1e9 for count, ns in zip(counts, took_ns, strict=True) if count]
 
 
-def _parts_of(before: TrainingLoop, after: TrainingLoop) -> tuple[PartChange, ...]:
-    found = []
-    for words, field in ITERATION_PARTS:
-        one, other = getattr(before.steady, field), getattr(after.steady, field)
-        if not isinstance(one, Missing) and not isinstance(other, Missing) and max(one, other) > 0:
-            found.append(PartChange(words, one * 1e3, other * 1e3))
-    return tuple(sorted(found, key=lambda each: -abs(each.after_ms - each.before_ms)))
-
-
 def compare_trainings(record: Record, fail_above: float | None = None) -> Compared:
     """Compare each further training of a race with the first, lane by lane, by the rounds that both took part in."""
     if record.question != "race" or not record.others:
@@ -147,7 +149,8 @@ def compare_trainings(record: Record, fail_above: float | None = None) -> Compar
 
 def _too_few(record: Record, lanes: Sequence[LaneChange]) -> Iterator[str]:
     """Return that the budget ended a race before the rounds that were asked for."""
-    wanted, least = record.ask.heats, min((min(lane.counts) for lane in lanes), default=0)
+    wanted = record.ask.heats
+    least = min((min(lane.counts) for lane in lanes), default=0)
     if wanted is not None and lanes and least < wanted:
         yield f"Only {least} of {wanted} rounds fit into the budget: a longer --budget makes the ratio surer."
 
@@ -169,7 +172,7 @@ def _refuse(before: Record, after: Record) -> None:
         kinds = f"{before.id} is {_spoken(before)}, and {after.id} {_spoken(after)}"
         raise UsageError(kinds, "compare two records of the same question")
     if not before.trainings.keys() & after.trainings.keys():
-        names = (" and ".join(each.trainings) for each in (before, after))
+        names = (" and ".join(record.trainings) for record in (before, after))
         says = f"{before.id} trained {next(names)}, and {after.id} {next(names)}"
         raise UsageError(says, "race two trainings to compare them: laptime race A.py:f B.py:f")
 
@@ -308,7 +311,7 @@ def find_differences(before: Record, after: Record, pairs: Sequence[LanePair]) -
         *_of_asks(before, after),
         *_of_versions(before, after, pairs),
     ]
-    return tuple(dict.fromkeys(sorted(found, key=lambda each: not each.doubtful)))
+    return tuple(dict.fromkeys(sorted(found, key=lambda difference: not difference.doubtful)))
 
 
 def _of_machines(before: Machine, after: Machine) -> Iterator[Difference]:
@@ -373,7 +376,8 @@ def _turns(record: Record) -> str:
 def find_other_work(before: Record, after: Record) -> str | Missing | None:
     """Return how the float64 references of two records differ; None if they did the same work."""
     if isinstance(before.answer, InferAnswer) and isinstance(after.answer, InferAnswer):
-        one, other = before.answer.reference, after.answer.reference
+        one = before.answer.reference
+        other = after.answer.reference
         if one is None or other is None:
             return Missing("a reference is missing")
         apart = answer_distance(one.exact, other.exact)
@@ -411,7 +415,7 @@ def follow_lane(found: Sequence[Found]) -> tuple[HistoryPoint, ...]:
     """Return a point for each record, in their order. Each is compared with the last before it on its machine."""
     points: list[HistoryPoint] = []
     for place, (record, lane) in enumerate(found):
-        earlier = next((each for each in reversed(found[:place]) if is_same_machine(each, (record, lane))), None)
+        earlier = next((older for older in reversed(found[:place]) if is_same_machine(older, (record, lane))), None)
         points.append(_point(record, lane, found[place - 1] if place else None, earlier))
     return tuple(points)
 
@@ -443,13 +447,9 @@ def _point(record: Record, lane: LaneResult, before: Found | None, earlier: Foun
         machine=", ".join(dict.fromkeys([lane.device.label, record.machine.processor.name])),
         items_per_s=figure,
         heats=len(rates),
-        change=None if earlier is None else _change(earlier, (record, lane)),
+        change=None if earlier is None else change_of(earlier[0], record, (earlier[1], lane), ROW_ALPHA),
         marks=() if before is None else _marks(before, (record, lane)),
     )
-
-
-def _change(before: Found, after: Found) -> LaneChange | None:
-    return change_of(before[0], after[0], (before[1], after[1]), ROW_ALPHA)
 
 
 def _marks(before: Found, after: Found) -> tuple[str, ...]:
@@ -466,7 +466,7 @@ def follow_watches(records: Sequence[Record]) -> tuple[HistoryPoint, ...]:
     """Return a point for each watch of a script, in their order; each is compared with the last on its machine."""
     points: list[HistoryPoint] = []
     for place, record in enumerate(records):
-        alike = (each for each in reversed(records[:place]) if _processor(each) == _processor(record))
+        alike = (other for other in reversed(records[:place]) if _processor(other) == _processor(record))
         points.append(_watch_point(record, records[place - 1] if place else None, next(alike, None)))
     return tuple(points)
 

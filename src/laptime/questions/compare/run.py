@@ -117,7 +117,10 @@ def make_history(
     if not chosen and functions:
         raise UsageError(f"records name several trainings of {what}", f"name one: {', '.join(functions)}")
     if not chosen:
-        raise RecordError(f"no record of {question} trained {what}{_near(what, rows)}", "`laptime list` shows all.")
+        known = list(dict.fromkeys(row.workload for row in rows if row.workload and row.workload != what))
+        alike = difflib.get_close_matches(what, known, n=1)
+        near = f"; did you mean {alike[0]}?" if alike else ""
+        raise RecordError(f"no record of {question} trained {what}{near}", "`laptime list` shows all.")
     if question == "watch":
         return _history_of_watches(what, lane, chosen, load, limit)
     place, others = choose_lane([_places(row, what) for row in chosen], lane, what)
@@ -154,14 +157,14 @@ def choose_lane(places: Iterable[Sequence[str]], lane: str | None, what: str) ->
         raise RecordError(f"no record of {what} has a lane", "`laptime list` shows all records.")
     if lane is None:
         return known[0], known[1:]
-    meant = [each for each in known if is_exactly(each, lane)] or [each for each in known if is_lane(each, lane)]
+    meant = [place for place in known if is_exactly(place, lane)] or [place for place in known if is_lane(place, lane)]
     if len(meant) > 1 and lane not in all_frameworks():  # as where a lane is raced: without settings it is as written
-        meant = [each for each in meant if each.endswith(f"/{AS_WRITTEN}")] or meant
+        meant = [place for place in meant if place.endswith(f"/{AS_WRITTEN}")] or meant
     if len(meant) > 1:
         raise UsageError(f"'{lane}' may be {len(meant)} lanes: {', '.join(meant)}", "name one of them")
     if not meant:
         raise UsageError(f"no record of {what} has the lane '{lane}'", f"its lanes: {', '.join(known)}")
-    return meant[0], [each for each in known if each != meant[0]]
+    return meant[0], [place for place in known if place != meant[0]]
 
 
 def _places(row: RecordRow, what: str) -> list[str]:
@@ -172,7 +175,7 @@ def _places(row: RecordRow, what: str) -> list[str]:
 
 def _trains_any(workload: str, what: str) -> bool:
     """Whether one of the trainings of a row is WHAT, which may have a longer path than the record has."""
-    return any(_is_training(each, what) for each in (workload, *workload.split(BOTH)))
+    return any(_is_training(name, what) for name in (workload, *workload.split(BOTH)))
 
 
 def _is_training(name: str, what: str) -> bool:
@@ -195,7 +198,8 @@ def _load_each(rows: Sequence[RecordRow], what: str, place: str, load: Load) -> 
 
 def _load_readable(rows: Sequence[RecordRow], load: Load) -> tuple[list[Record], list[str]]:
     """Return the records, the oldest first, and why some cannot be read."""
-    records, unread = [], []
+    records = []
+    unread = []
     for row in reversed(rows):
         try:
             records.append(load(row.id))
@@ -210,9 +214,3 @@ def _lane_in(record: Record, what: str, place: str) -> LaneResult | None:
         if named == place and (not of or _is_training(training, what)):
             return lane
     return None
-
-
-def _near(what: str, rows: Sequence[RecordRow]) -> str:
-    known = list(dict.fromkeys(row.workload for row in rows if row.workload and row.workload != what))
-    near = difflib.get_close_matches(what, known, n=1)
-    return f"; did you mean {near[0]}?" if near else ""

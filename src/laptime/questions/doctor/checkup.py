@@ -70,11 +70,11 @@ def without_driver(unused: UnusedCard) -> Problem | None:
 
 def driver_of_two_versions(unused: UnusedCard) -> Problem | None:
     """The library was upgraded, but the kernel module was not reloaded."""
-    told = unused.machine.absent.get("NVIDIA")
-    if unused.maker != "NVIDIA" or told is None or not any(word in told.missing for word in MISMATCH):
+    reason = unused.machine.absent.get("NVIDIA")
+    if unused.maker != "NVIDIA" or reason is None or not any(word in reason.missing for word in MISMATCH):
         return None
     says = "the driver's library and its kernel module are of two versions"
-    return unused.problem("driver mismatch", says, "sudo reboot", nvml=told.missing)
+    return unused.problem("driver mismatch", says, "sudo reboot", nvml=reason.missing)
 
 
 def lost(unused: UnusedCard) -> Problem | None:
@@ -105,7 +105,8 @@ def held_by_others(unused: UnusedCard) -> Problem | None:
     if "busy or unavailable" in unused.reason.lower() or "exclusive" in unused.reason.lower():
         says = f"the card is in exclusive mode, and process {who} has it"
         return unused.problem("exclusive", says, f"sudo nvidia-smi{unused.smi_place} -c DEFAULT", processes=who)
-    used, there = card.memory_used_bytes, card.memory_bytes
+    used = card.memory_used_bytes
+    there = card.memory_bytes
     if isinstance(used, Missing) or isinstance(there, Missing) or used < DISK_FULL * there:
         return None
     says = f"process {who} holds {used / 1e9:.1f} of the card's {there / 1e9:.1f} GB"
@@ -114,11 +115,11 @@ def held_by_others(unused: UnusedCard) -> Problem | None:
 
 def built_for_processors(unused: UnusedCard) -> Problem | None:
     """The installed wheel has no code for cards."""
-    seen = unused.seen
-    if unused.maker == "Intel" and seen is None:
+    device = unused.seen
+    if unused.maker == "Intel" and device is None:
         says = f"this {unused.engine} shows no XPU: its usual build is for processors and NVIDIA's cards"
         return unused.problem("cpu build", says, _install_words(unused))
-    if seen is None or "build" in seen.details or unused.maker not in FOR_CARDS:
+    if device is None or "build" in device.details or unused.maker not in FOR_CARDS:
         return None
     version = f"{unused.engine} {unused.framework.versions.get(unused.engine, unused.framework.version)}"
     says = f"{version} is a build for processors only"
@@ -137,7 +138,8 @@ def built_for_another_maker(unused: UnusedCard) -> Problem | None:
 
 def driver_too_old(unused: UnusedCard) -> Problem | None:
     """CUDA needs a driver of its own major version or a newer one."""
-    card, needs = unused.card, _first(unused.framework.versions.get("cuda", ""))
+    card = unused.card
+    needs = _first(unused.framework.versions.get("cuda", ""))
     if card is None or isinstance(card.cuda, Missing) or needs is None:
         return None
     has = _first(card.cuda)
@@ -152,21 +154,21 @@ def driver_too_old(unused: UnusedCard) -> Problem | None:
 def card_of_another_age(unused: UnusedCard) -> Problem | None:
     """The build has code for some generations of cards. This card is newer or older than all of them."""
     card = unused.card
-    told = unused.seen.details.get("architectures", "") if unused.seen is not None else ""
-    built = sorted({(int(major), int(minor)) for major, minor in ARCHITECTURE.findall(told)})
+    architectures = unused.seen.details.get("architectures", "") if unused.seen is not None else ""
+    built = sorted({(int(major), int(minor)) for major, minor in ARCHITECTURE.findall(architectures)})
     if card is None or isinstance(card.capability, Missing) or not built:
         return None
     major, _, minor = card.capability.partition(".")
     this = (int(major), int(minor or 0))
-    runs = any(each[0] == this[0] and each <= this for each in built)
-    if runs or ("compute_" in told and this >= built[0]):
+    runs = any(version[0] == this[0] and version <= this for version in built)
+    if runs or ("compute_" in architectures and this >= built[0]):
         return None
     newer = this > built[-1]
     (least, least_minor), (most, most_minor) = built[0], built[-1]
     code = f"this {unused.engine} has code for cards of {least}.{least_minor} to {most}.{most_minor}"
     says = f"{code}, and this card is {'newer' if newer else 'older'}: {card.capability}"
     command = f"pip install --upgrade {unused.engine}" if newer else _older_words(unused, None)
-    return unused.problem("card too new" if newer else "card too old", says, command, architectures=told)
+    return unused.problem("card too new" if newer else "card too old", says, command, architectures=architectures)
 
 
 def shadowed_library(unused: UnusedCard) -> Problem | None:
@@ -182,8 +184,8 @@ def shadowed_library(unused: UnusedCard) -> Problem | None:
 
 def fell_back(unused: UnusedCard) -> Problem | None:
     """JAX and TensorFlow fall back to the processor without a message. Most often a package is missing."""
-    seen = unused.seen
-    if seen is None or "build" not in seen.details or not unused.engine_row.falls_back:
+    device = unused.seen
+    if device is None or "build" not in device.details or not unused.engine_row.falls_back:
         return None
     says = f"{unused.engine} is built for cards, finds none, and goes on with the processor without a word"
     return unused.problem("fell back", says, _install_words(unused), told=unused.reason)
@@ -298,7 +300,7 @@ class UnusedCard:
 
     def problem(self, cause: str, says: str, command: str, **evidence: object) -> Problem:
         about = f"{self.label} in {self.framework.name}"
-        return Problem(about, cause, says, command, {name: str(each) for name, each in evidence.items()})
+        return Problem(about, cause, says, command, {name: str(value) for name, value in evidence.items()})
 
 
 def find_unused_cards(machine: Machine) -> tuple[UnusedCard, ...]:
@@ -347,7 +349,9 @@ def uses(framework: Framework, card: Card, machine: Machine) -> bool:
         return True
     unknown = sum(isinstance(found, Missing) for found in matched)
     same_kind = [
-        each for each in machine.cards if each.computes and MAKER_KINDS.get(each.maker) == kind and each not in matched
+        other
+        for other in machine.cards
+        if other.computes and MAKER_KINDS.get(other.maker) == kind and other not in matched
     ]
     return unknown > 0 and card in same_kind[:unknown]
 
@@ -358,7 +362,11 @@ def hidden_by_variable(unused: UnusedCard) -> Problem | None:
         value = unused.variable(name)
         if value is None or unused.maker not in makers or (name.startswith("JAX_") and unused.engine != "jax"):
             continue
-        why = _why_platform(value) if name.startswith("JAX_") else _why_hidden(unused, value)
+        if name.startswith("JAX_"):
+            wanted = {word.strip() for word in value.split(",") if word.strip()}
+            why = "" if not wanted or wanted & ACCELERATED else "keeps JAX to other platforms"
+        else:
+            why = _why_hidden(unused, value)
         if why:
             return unused.problem(HIDDEN_CAUSE, f"{name}={value!r} {why}", f"unset {name}", variable=f"{name}={value}")
     return None
@@ -407,14 +415,9 @@ def hosted_without_card(unused: UnusedCard) -> Problem | None:
     return unused.problem("notebook", f"this {service} runtime has no card", ways[service], service=service)
 
 
-def _why_platform(value: str) -> str:
-    wanted = {each.strip() for each in value.split(",") if each.strip()}
-    return "" if not wanted or wanted & ACCELERATED else "keeps JAX to other platforms"
-
-
 def _why_hidden(unused: UnusedCard, value: str) -> str:
     """Return how a variable hides a card. CUDA counts the names up to the first that is not a card."""
-    named = [each.strip() for each in value.split(",")]
+    named = [word.strip() for word in value.split(",")]
     if named[0] in NOBODY:
         return "hides every card"
     there = [card for card in unused.machine.cards if card.maker == unused.maker and card.computes]
@@ -426,14 +429,11 @@ def _why_hidden(unused: UnusedCard, value: str) -> str:
                 return f"names card {name}, and there are {len(whole)}, counted from 0{rest}"
         elif name in NOBODY:
             return f"ends with its place {place + 1}, and this card is not among those before"
-        elif not any(_is_uuid(card.uuid, name) for card in there):
+        elif not any(  # a name is a UUID, or its first characters
+            not isinstance(card.uuid, Missing) and plain_uuid(card.uuid).startswith(plain_uuid(name)) for card in there
+        ):
             return f"names {name}, which is no card here"
     return "does not name this card" if len(named) < len(whole) or len(there) != len(whole) else ""
-
-
-def _is_uuid(uuid: str | Missing, name: str) -> bool:
-    """Whether a name is a UUID, or its first characters."""
-    return not isinstance(uuid, Missing) and plain_uuid(uuid).startswith(plain_uuid(name))
 
 
 def _start_words(container: str, given: str) -> str:
@@ -493,7 +493,7 @@ def find_unseen_cards(machine: Machine) -> tuple[Finding, ...]:
         found = _judge(unused)
         if found.cause != HIDDEN_CAUSE or not unused.has_another:
             alike.setdefault((unused.framework.name, found.cause, found.says), []).append((unused, found))
-    return tuple(_as_finding(*each[0], len(each)) for each in alike.values())
+    return tuple(_as_finding(*group[0], len(group)) for group in alike.values())
 
 
 def _as_finding(unused: UnusedCard, found: Problem, cards: int) -> Finding:
@@ -537,7 +537,8 @@ def quota_below_cores(machine: Machine) -> Problem | None:
 
 def threads_by_variable(machine: Machine) -> Problem | None:
     """A variable that was set for another program changes the number of threads."""
-    variables, cores = (machine.surroundings.variables if machine.surroundings else {}), machine.processor.cores_usable
+    variables = machine.surroundings.variables if machine.surroundings else {}
+    cores = machine.processor.cores_usable
     for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
         value = variables.get(name, "").split(",")[0]
         if value.isdecimal() and int(value) != cores:
@@ -569,16 +570,15 @@ def swap_in_use(machine: Machine) -> Problem | None:
 def saving_power(machine: Machine) -> Problem | None:
     """A governor that saves power raises the clock late, or never."""
     governors = machine.use.governors if machine.use is not None else Missing("not looked at")
-    slow = [] if isinstance(governors, Missing) else [governor for governor in governors if _saves(governor)]
+    if isinstance(governors, Missing):
+        return None
+    endings = ("preferring power", "preferring balance_power")
+    slow = [governor for governor in governors if governor in SAVING or governor.endswith(endings)]
     if not slow:
         return None
     says = f"the processor's clock is governed by {', '.join(slow)}: it saves power"
     return Problem("the processor", "governor", says, "sudo cpupower frequency-set -g performance",
                      {"governors": ", ".join(slow)})  # fmt: skip
-
-
-def _saves(governor: str) -> bool:
-    return governor in SAVING or governor.endswith(("preferring power", "preferring balance_power"))
 
 
 HOST_RULES: tuple[Callable[[Machine], Problem | None], ...] = (

@@ -7,9 +7,9 @@ from dataclasses import asdict
 
 from laptime.model.frameworks import find_framework, install_command
 from laptime.model.hardware import COPY_EXERCISE, NOT_MEASURED, DeviceKey, DevicePeaks
-from laptime.model.machine import Card, Device, Framework, Machine, Use, match_card
+from laptime.model.machine import Card, Device, Framework, Machine, match_card
 from laptime.model.quantities import Missing, number, size
-from laptime.questions.doctor.nouns import Checkup, DeviceTest, Problem
+from laptime.questions.doctor.nouns import Checkup, DeviceTest
 from laptime.show.pages.layout import Cell, Column, clean, lay_out_table, painted, table_or_sentences, wrap, wrap_all
 from laptime.show.pages.listing import Fact, fact_lines
 from laptime.show.pages.words import (
@@ -51,22 +51,21 @@ def render_checkup(checkup: Checkup, width: int, *, color: bool) -> str:
     lines += [*wrap(machine_words(checkup.machine), width, "  "), *tried]
     unknown = {trial.share.missing for trial in checkup.trials if trial.product and isinstance(trial.share, Missing)}
     lines += wrap_all((f"- (share of the peak: {reason})" for reason in sorted(unknown)), width)
-    lines += wrap(slowed, width, "  ") if (slowed := _slowed(checkup)) else []
+    busy = [trial.others_cores for trial in checkup.trials if trial.is_slowed]
+    took_cores = [cores for cores in busy if not isinstance(cores, Missing)]
+    if not took_cores:
+        slowed = ""
+    else:
+        cores = checkup.machine.processor.cores_usable
+        slowed = f"Other processes took up to {max(took_cores):.1f} of {cores} cores meanwhile"
+        slowed += ": rates on busy cores are too low."
+    lines += wrap(slowed, width, "  ") if slowed else []
     for problem in (*checkup.unused, *checkup.around):
-        lines += ["", *_problem(problem, width)]
+        # The command has a line of its own, unbroken, so that it can be copied.
+        lines += ["", *wrap(f"{problem.about}: {problem.says}.", width, "  "), f"    {clean(problem.command)}"]
     if checkup.trials and (others := _not_asked(checkup)):
         lines += wrap(f"Not asked: {', '.join(others)}.", width, "  ")
     return "\n".join(lines) + "\n"
-
-
-def _slowed(checkup: Checkup) -> str:
-    """Return that rates are too low, since other processes took cores meanwhile."""
-    slowed = [trial.others_cores for trial in checkup.trials if trial.is_slowed]
-    took = [cores for cores in slowed if not isinstance(cores, Missing)]
-    if not took:
-        return ""
-    cores = checkup.machine.processor.cores_usable
-    return f"Other processes took up to {max(took):.1f} of {cores} cores meanwhile: rates on busy cores are too low."
 
 
 def _not_asked(checkup: Checkup) -> list[str]:
@@ -87,11 +86,6 @@ def _outcome(trial: DeviceTest) -> Cell:
     return Cell(f"works, {rate}, {100 * trial.share:.0f} % of its measured peak", "good")
 
 
-def _problem(problem: Problem, width: int) -> list[str]:
-    """Return a problem, with its command on a separate line, unbroken, so that it can be copied."""
-    return [*wrap(f"{problem.about}: {problem.says}.", width, "  "), f"    {clean(problem.command)}"]
-
-
 # Processors and cards: what each can do and does now, which framework can use it, and its peaks.
 
 DeviceFacts = dict[str, object]
@@ -104,8 +98,31 @@ NO_FRAMEWORK = "No framework is installed"
 
 def hardware(machine: Machine, width: int) -> list[str]:
     """Return lines for processor, memory and every card, each with its current load. Each reason appears once."""
-    facts = [*_processor(machine), *_memory(machine)] if machine.use is not None else []
-    facts += _drivers(machine)
+    use = machine.use
+    around = machine.surroundings
+    words = [memory_words(machine)]
+    if use is not None and not isinstance(use.memory_available_bytes, Missing):
+        words.append(f"{size(use.memory_available_bytes)} available")
+    if use is not None and not isinstance(use.swap_used_bytes, Missing) and use.swap_used_bytes:
+        words.append(f"{size(use.swap_used_bytes)} swapped out")
+    shared = None if around is None else around.shared_memory_bytes
+    if shared is not None and not isinstance(shared, Missing) and shared < SHARED_MEMORY_SMALL:
+        words.append(f"only {size(shared)} shared (/dev/shm)")
+    facts: list[Fact] = []
+    if use is not None:
+        figures = [] if isinstance(use.busy_percent, Missing) else [f"{use.busy_percent:.0f} % busy"]
+        figures += [] if isinstance(use.load_1m, Missing) else [f"load {use.load_1m:.2f}"]
+        figures += [] if isinstance(use.frequency_mhz, Missing) else [f"{number(use.frequency_mhz)} MHz"]
+        figures += [] if isinstance(use.governors, Missing) else [f"governor {' and '.join(use.governors)}"]
+        now = ("  now", ", ".join(figures))
+        facts = [("processor", processor_words(machine)), now, ("memory", ", ".join(words))]
+    # The version of each driver once, not for every card
+    versions: dict[str, str] = {}
+    for card in machine.cards:
+        if not isinstance(card.driver, Missing):
+            cuda = "" if isinstance(card.cuda, Missing) else f", CUDA up to {card.cuda}"
+            versions.setdefault(f"{card.maker} driver", f"{card.driver}{cuda}")
+    facts += list(versions.items())
     facts += [fact for card in machine.cards for fact in _card(card, machine)]
     # Why no card is known, or why the NVIDIA driver failed although other cards are known
     if not machine.cards:
@@ -114,8 +131,8 @@ def hardware(machine: Machine, width: int) -> list[str]:
     else:
         nvidia = machine.absent.get("NVIDIA")
         silent = nvidia is None or not any(card.maker == "NVIDIA" for card in machine.cards)
-        told = any(nvidia is not None and card.reason == nvidia.missing for card in machine.cards)
-        no_cards = [] if silent or told or nvidia is None else [("NVIDIA driver", nvidia.missing)]
+        is_named = any(nvidia is not None and card.reason == nvidia.missing for card in machine.cards)
+        no_cards = [] if silent or is_named or nvidia is None else [("NVIDIA driver", nvidia.missing)]
     facts += no_cards
     return fact_lines([*facts, *_around(machine)], width)
 
@@ -166,46 +183,26 @@ def _card_row(card: Card, machine: Machine) -> DeviceFacts:
     }
 
 
-def _processor(machine: Machine) -> list[Fact]:
-    now = [] if machine.use is None else [("  now", ", ".join(_now(machine.use)))]
-    return [("processor", processor_words(machine)), *now]
-
-
-def _now(use: Use) -> list[str]:
-    """Return load and clocks. What is not known is left out: a virtual machine shows no clocks and no governors."""
-    told = [] if isinstance(use.busy_percent, Missing) else [f"{use.busy_percent:.0f} % busy"]
-    told += [] if isinstance(use.load_1m, Missing) else [f"load {use.load_1m:.2f}"]
-    told += [] if isinstance(use.frequency_mhz, Missing) else [f"{number(use.frequency_mhz)} MHz"]
-    told += [] if isinstance(use.governors, Missing) else [f"governor {' and '.join(use.governors)}"]
-    return told
-
-
-def _memory(machine: Machine) -> list[Fact]:
-    use, around, told = machine.use, machine.surroundings, [memory_words(machine)]
-    if use is not None and not isinstance(use.memory_available_bytes, Missing):
-        told.append(f"{size(use.memory_available_bytes)} available")
-    if use is not None and not isinstance(use.swap_used_bytes, Missing) and use.swap_used_bytes:
-        told.append(f"{size(use.swap_used_bytes)} swapped out")
-    shared = None if around is None else around.shared_memory_bytes
-    if shared is not None and not isinstance(shared, Missing) and shared < SHARED_MEMORY_SMALL:
-        told.append(f"only {size(shared)} shared (/dev/shm)")
-    return [("memory", ", ".join(told))]
-
-
-def _drivers(machine: Machine) -> list[Fact]:
-    """Return each driver's version once, not for every card."""
-    told: dict[str, str] = {}
-    for card in machine.cards:
-        if not isinstance(card.driver, Missing):
-            cuda = "" if isinstance(card.cuda, Missing) else f", CUDA up to {card.cuda}"
-            told.setdefault(f"{card.maker} driver", f"{card.driver}{cuda}")
-    return list(told.items())
-
-
 def _card(card: Card, machine: Machine) -> list[Fact]:
     bus = "" if isinstance(card.bus, Missing) else f" {card.bus}"
     label = f"card{bus}" if card.parent is None else "  instance"
-    told = [_name(card), *_abilities(card), *_card_now(card)]
+    abilities = [] if isinstance(card.capability, Missing) else [f"capability {card.capability}"]
+    abilities += [_link(card)] if _link(card) else []
+    abilities += [] if isinstance(card.power_limit_mw, Missing) else [f"at most {number(card.power_limit_mw / 1e3)} W"]
+    abilities += [] if isinstance(card.ecc, Missing) else [f"ECC {'on' if card.ecc else 'off'}"]
+    abilities = [*abilities, "split into instances (MIG)"] if card.mig is True else abilities
+    total = card.memory_bytes
+    used = card.memory_used_bytes
+    busy = card.busy_percent
+    held = card.processes
+    now: list[str] = []
+    if not isinstance(total, Missing):
+        in_use = "" if isinstance(used, Missing) else f", {size(used) if used else 'none'} of it in use"
+        now = [f"{whole_size(total)}{in_use}"]
+    now += [] if isinstance(busy, Missing) else [f"{busy:.0f} % busy"]
+    if not isinstance(held, Missing) and held:
+        now.append(f"{len(held)} process{'es' * (len(held) != 1)} on it")
+    words = [_name(card), *abilities, *now]
     users = users_of(card, machine)
     if users:
         whose = f"used by {', '.join(users)}"
@@ -215,24 +212,17 @@ def _card(card: Card, machine: Machine) -> list[Fact]:
         whose = DRAWS
     else:
         whose = UNUSED if _is_unused(card, machine) else "used by its instances"
-    return [(label, ", ".join(told)), ("", whose)]
+    return [(label, ", ".join(words)), ("", whose)]
 
 
 def _name(card: Card) -> str:
     return f"{card.maker} card" if isinstance(card.name, Missing) else card.name
 
 
-def _abilities(card: Card) -> list[str]:
-    told = [] if isinstance(card.capability, Missing) else [f"capability {card.capability}"]
-    told += [_link(card)] if _link(card) else []
-    told += [] if isinstance(card.power_limit_mw, Missing) else [f"at most {number(card.power_limit_mw / 1e3)} W"]
-    told += [] if isinstance(card.ecc, Missing) else [f"ECC {'on' if card.ecc else 'off'}"]
-    return [*told, "split into instances (MIG)"] if card.mig is True else told
-
-
 def _link(card: Card) -> str:
     """Return the PCIe link as it is now and, if it is slower than its maximum, that maximum too."""
-    now, most = _lanes(card.pcie_generation, card.pcie_width), _lanes(card.pcie_generation_most, card.pcie_width_most)
+    now = _lanes(card.pcie_generation, card.pcie_width)
+    most = _lanes(card.pcie_generation_most, card.pcie_width_most)
     if not now:
         return f"PCIe up to {most}" if most else ""
     return f"PCIe {now}" if now == most or not most else f"PCIe {now} now of {most}"
@@ -243,23 +233,11 @@ def _lanes(generation: int | Missing, width: int | Missing) -> str:
     return " ".join([*parts, *([] if isinstance(width, Missing) else [f"x{width}"])])
 
 
-def _card_now(card: Card) -> list[str]:
-    total, used, busy, held = card.memory_bytes, card.memory_used_bytes, card.busy_percent, card.processes
-    told: list[str] = []
-    if not isinstance(total, Missing):
-        in_use = "" if isinstance(used, Missing) else f", {size(used) if used else 'none'} of it in use"
-        told = [f"{whole_size(total)}{in_use}"]
-    told += [] if isinstance(busy, Missing) else [f"{busy:.0f} % busy"]
-    if not isinstance(held, Missing) and held:
-        told.append(f"{len(held)} process{'es' * (len(held) != 1)} on it")
-    return told
-
-
 def _is_unused(card: Card, machine: Machine) -> bool:
     """Whether no framework uses a card, or one of the instances into which it is cut."""
     if users_of(card, machine):
         return False
-    parts = [each for each in machine.cards if each.parent is not None and each.parent == card.uuid]
+    parts = [part for part in machine.cards if part.parent is not None and part.parent == card.uuid]
     return card.reason is not None or not any(users_of(part, machine) for part in parts)
 
 
@@ -268,10 +246,10 @@ def _around(machine: Machine) -> list[Fact]:
     around = machine.surroundings
     if around is None:
         return []
-    told = [("set here", ", ".join(f"{name}={value}" for name, value in around.variables.items()))]
+    facts = [("set here", ", ".join(f"{name}={value}" for name, value in around.variables.items()))]
     closed = [f"{node.path} ({node.mode} {node.owner} {node.group})" for node in around.nodes if not node.may_open]
-    told += [("not allowed", ", ".join(closed)), ("runs in", around.virtual or "")]
-    return [(name, says) for name, says in told if says]
+    facts += [("not allowed", ", ".join(closed)), ("runs in", around.virtual or "")]
+    return [(name, says) for name, says in facts if says]
 
 
 FrameworkDevice = tuple[Framework, "Device | None"]
@@ -280,7 +258,7 @@ ShownLimits = Sequence["tuple[DeviceKey, DevicePeaks | Missing]"]
 
 def peak_lines(limits: ShownLimits, width: int) -> list[str]:
     """Return the table of all measured devices, then a line for each unknown peak with the reason."""
-    measured = [each for _, each in limits if isinstance(each, DevicePeaks)]
+    measured = [peaks for _, peaks in limits if isinstance(peaks, DevicePeaks)]
     rows = [row for device_peaks in measured for row in _peak_rows(device_peaks)]
     columns: list[Column[tuple[str, ...]]] = [
         Column("at most", lambda row: row[0], least=12),
@@ -291,7 +269,7 @@ def peak_lines(limits: ShownLimits, width: int) -> list[str]:
     ]
     lines = (lay_out_table(columns, rows, width) or list(_sentences(rows, width))) if rows else []
     lines += wrap_all(_reasons(limits), width)
-    if any(each == NOT_MEASURED for _, each in limits):
+    if any(peaks == NOT_MEASURED for _, peaks in limits):
         lines += wrap(MEASURE_HINT, width, "  ")
     return lines
 
@@ -318,18 +296,18 @@ def _peak_rows(peaks: DevicePeaks) -> Iterator[tuple[str, ...]]:
 
 def _sentences(rows: Iterable[tuple[str, ...]], width: int) -> Iterator[str]:
     for device, what, best, middle, by in rows:
-        said = f"{what} at most {best} (middle {middle}), by {by}"
-        yield from wrap(f"{device}: {said}" if device else f"  {said}", width, "  ")
+        words = f"{what} at most {best} (middle {middle}), by {by}"
+        yield from wrap(f"{device}: {words}" if device else f"  {words}", width, "  ")
 
 
 def _reasons(limits: ShownLimits) -> Iterator[str]:
-    for key, each in limits:
+    for key, peaks in limits:
         name = chip_words(key.label)
-        if isinstance(each, DevicePeaks):
-            yield from (f"- ({name}, {limit}: {why.missing})" for limit, why in each.absent.items())
-            yield f"{name}: measured {each.measured[:10]}"
-        elif each != NOT_MEASURED:
-            yield f"- ({name}: {each.missing})"
+        if isinstance(peaks, DevicePeaks):
+            yield from (f"- ({name}, {limit}: {why.missing})" for limit, why in peaks.absent.items())
+            yield f"{name}: measured {peaks.measured[:10]}"
+        elif peaks != NOT_MEASURED:
+            yield f"- ({name}: {peaks.missing})"
 
 
 def render_devices(machine: Machine, width: int) -> str:
@@ -337,22 +315,22 @@ def render_devices(machine: Machine, width: int) -> str:
     container = [f"container {machine.container}"] if machine.container else []
     about = ", ".join([machine.system, f"Python {machine.python}", *container])
     head = [*wrap_all([_answer(machine), machine_words(machine), about], width), *hardware(machine, width)]
-    seen: list[FrameworkDevice] = []
+    devices: list[FrameworkDevice] = []
     for framework in machine.frameworks:
-        seen += [(framework, device) for device in (() if framework.problem else framework.devices)] or [
+        devices += [(framework, device) for device in (() if framework.problem else framework.devices)] or [
             (framework, None)
         ]
-    memory = _told(lambda each: "-" if isinstance(each.memory_bytes, Missing) else whole_size(each.memory_bytes))
+    memory = _told(lambda device: "-" if isinstance(device.memory_bytes, Missing) else whole_size(device.memory_bytes))
     columns: list[Column[FrameworkDevice]] = [
-        Column("framework", lambda seen: f"{seen[0].name} {seen[0].version}", least=10),
+        Column("framework", lambda pair: f"{pair[0].name} {pair[0].version}", least=10),
         Column("device", _told(lambda device: device.name)),
         Column("what it is", _told(_label), least=14),
         Column("memory", memory, right=True),
         Column("usable", _told(_usable), least=20),
     ]
-    table = table_or_sentences(columns, seen, width, failed=_why_no_device)
+    table = table_or_sentences(columns, devices, width, failed=_why_no_device)
     notes = list(dict.fromkeys(note for framework in machine.frameworks for note in framework.notes))
-    if all(find_framework(each.name).is_opaque for each in machine.frameworks):
+    if all(find_framework(framework.name).is_opaque for framework in machine.frameworks):
         notes.append(f"{NO_FRAMEWORK}. {install_command('torch')}")
     return "\n".join([*head, *table, *wrap_all(notes, width)]) + "\n"
 
@@ -366,24 +344,24 @@ def _answer(machine: Machine) -> str:
                 name = device.name if device.kind == "cpu" else f"{device.name} {device.label}"
                 users.setdefault(name, []).append(framework.name)
     found = [f"{name} ({', '.join(names)})" for name, names in sorted(users.items(), key=lambda pair: pair[0] == "cpu")]
-    said = [f"You can train on {joined(found)}." if found else "No framework here can train."]
+    sentences = [f"You can train on {joined(found)}." if found else "No framework here can train."]
     idle = sum(card.computes and _is_unused(card, machine) for card in machine.cards)
     if idle:
-        said.append(f"{idle} card{'s are' if idle > 1 else ' is'} not used: laptime devices --check.")
+        sentences.append(f"{idle} card{'s are' if idle > 1 else ' is'} not used: laptime devices --check.")
     elif not machine.cards and users.keys() <= {"cpu"}:
-        said.append("There is no card.")
-    return " ".join(said)
+        sentences.append("There is no card.")
+    return " ".join(sentences)
 
 
-def _why_no_device(seen: FrameworkDevice) -> str:
-    framework, device = seen
+def _why_no_device(pair: FrameworkDevice) -> str:
+    framework, device = pair
     if device is not None:
         return ""
     return f"cannot run: {framework.problem}" if framework.problem else "not asked yet for its devices"
 
 
 def _told(words: Callable[[Device], str]) -> Callable[[FrameworkDevice], str]:
-    return lambda seen: "" if seen[1] is None else words(seen[1])
+    return lambda pair: "" if pair[1] is None else words(pair[1])
 
 
 def _label(device: Device) -> str:

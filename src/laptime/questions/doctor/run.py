@@ -27,11 +27,11 @@ SLOWS_CORES, SLOWS_SHARE = 0.25, 0.1  # of the cores, as in a window of a race: 
 
 def examine(machine: Machine, recall: Recall, tell: Callable[[str], None], patience_s: float) -> Checkup:
     """Check a machine whose frameworks were scouted, and try a matrix product on every usable device."""
-    seen = list(usable_devices(machine))
+    devices = list(usable_devices(machine))
     trials = []
-    for number, (key, framework, device) in enumerate(seen):
-        tell(f"{number + 1} of {len(seen)}: a product on {framework}/{device.name}")
-        trials.append(_try(framework, device, recall(with_driver(key, seen)), machine, patience_s))
+    for number, (key, framework, device) in enumerate(devices):
+        tell(f"{number + 1} of {len(devices)}: a product on {framework}/{device.name}")
+        trials.append(_try(framework, device, recall(with_driver(key, devices)), machine, patience_s))
     return Checkup(machine, tuple(trials), find_card_problems(machine), find_host_problems(machine))
 
 
@@ -54,7 +54,8 @@ def _try(
 # Measure each device's peaks: a child for each framework and device, one at a time, because they would share cores.
 
 PROCESSOR_ROWS, CARD_ROWS = 2048, 8192
-PROCESSOR_COPY_BYTES, CARD_COPY_BYTES = 512_000_000, 1 << 30
+PROCESSOR_COPY_BYTES = 512_000_000
+CARD_COPY_BYTES = 1 << 30
 FrameworkPeaks = dict[str, Peak | Missing]
 DeviceLimits = tuple[tuple[DeviceKey, DevicePeaks | Missing], ...]
 IMPORT_LIMITS = 3  # a child starts for about as long as it measures this many limits; used for the progress only
@@ -79,8 +80,8 @@ class _Turn:
 
 def known_limits(machine: Machine, recall: Recall) -> DeviceLimits:
     """Return each device that any framework can use, once, with its saved peaks."""
-    seen = list(usable_devices(machine))
-    keys = dict.fromkeys(with_driver(key, seen) for key, _, _ in seen)
+    devices = list(usable_devices(machine))
+    keys = dict.fromkeys(with_driver(key, devices) for key, _, _ in devices)
     return tuple((key, recall(key)) for key in keys)
 
 
@@ -94,8 +95,8 @@ def measure_limits(machine: Machine, cache: PeakCache, patience_s: float) -> Dev
             cache.tell(f"{key.label}: {kept.missing}")
     measured = dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
     found: dict[DeviceKey, DevicePeaks | Missing] = {}
-    for key, told in _measure(machine, cache.tell, patience_s):
-        found[key] = peaks = join_peaks(key, measured, told)
+    for key, by_framework in _measure(machine, cache.tell, patience_s):
+        found[key] = peaks = join_peaks(key, measured, by_framework)
         if peaks.peaks:
             cache.keep(peaks)
     return tuple(found.items())
@@ -103,7 +104,7 @@ def measure_limits(machine: Machine, cache: PeakCache, patience_s: float) -> Dev
 
 def add_limits(rows: Iterable[dict[str, object]], machine: Machine, limits: DeviceLimits) -> list[dict[str, object]]:
     """Return the rows of devices, with `limits` in those of usable devices."""
-    known = {key.device: asdict(each) for key, each in limits}
+    known = {key.device: asdict(peaks) for key, peaks in limits}
     devices = {(name, device.name): key.device for key, name, device in usable_devices(machine)}
     keys = [devices.get((str(row["framework"]), str(row["name"]))) for row in rows]
     return [{**row, "limits": known[key]} if key in known else row for row, key in zip(rows, keys, strict=True)]
@@ -113,20 +114,21 @@ def _measure(
     machine: Machine, tell: Callable[[str], None], patience_s: float
 ) -> Iterator[tuple[DeviceKey, dict[str, FrameworkPeaks]]]:
     """Yield a device after each turn, with what each framework has measured on it so far."""
-    turns, began_s = list(_turns(machine)), time.monotonic()
-    told: dict[DeviceKey, dict[str, FrameworkPeaks]] = {}
+    turns = list(_turns(machine))
+    began_s = time.monotonic()
+    measured: dict[DeviceKey, dict[str, FrameworkPeaks]] = {}
     for number, turn in enumerate(turns):
         order = turn.order
         done, left = (
-            sum(IMPORT_LIMITS + len(each.order.limits) for each in some) for some in (turns[:number], turns[number:])
+            sum(IMPORT_LIMITS + len(part.order.limits) for part in some) for some in (turns[:number], turns[number:])
         )
         what = f"{order.framework}/{order.device.name} ({', '.join(order.limits)})"
         end = f"; about {left / done * (time.monotonic() - began_s):.0f} s to go" if done else ""
         tell(f"{number + 1} of {len(turns)}: {what}{end}")
-        told.setdefault(turn.key, {})[order.framework] = ask_peaks(
+        measured.setdefault(turn.key, {})[order.framework] = ask_peaks(
             order, environment_of_peak(order, machine), patience_s
         )
-        yield turn.key, told[turn.key]
+        yield turn.key, measured[turn.key]
 
 
 def usable_devices(machine: Machine) -> Iterator[tuple[DeviceKey, str, Device]]:
@@ -140,11 +142,11 @@ def usable_devices(machine: Machine) -> Iterator[tuple[DeviceKey, str, Device]]:
 
 
 def _turns(machine: Machine) -> Iterator[_Turn]:
-    seen = list(usable_devices(machine))
+    devices = list(usable_devices(machine))
     features: dict[str, set[str]] = {}
-    for key, _, device in seen:
+    for key, _, device in devices:
         features.setdefault(key.device, set()).update(device.features)
-    for key, framework, device in seen:
+    for key, framework, device in devices:
         if find_framework(framework).measures_peaks:  # not Keras, which would only measure its engine again
             able = tuple(
                 product_precision
@@ -155,12 +157,12 @@ def _turns(machine: Machine) -> Iterator[_Turn]:
                 order = PeakOrder(framework, device, able, PROCESSOR_ROWS, PROCESSOR_COPY_BYTES)
             else:
                 order = PeakOrder(framework, device, able, CARD_ROWS, CARD_COPY_BYTES)
-            yield _Turn(with_driver(key, seen), order)
+            yield _Turn(with_driver(key, devices), order)
 
 
 def with_driver(key: DeviceKey, seen: list[tuple[DeviceKey, str, Device]]) -> DeviceKey:
     """Return a device's key from a framework that reports the driver, if there is one."""
-    same = [each for each, _, _ in seen if each.device == key.device]
+    same = [known for known, _, _ in seen if known.device == key.device]
     return next((device_key for device_key in same if device_key.driver), same[0])
 
 

@@ -51,7 +51,8 @@ LOADER_SPREAD = 0.25  # of a loader on another processor, as a logarithm
 SHARED_SPREAD = 0.4  # of one that was timed while the training took cores: a guess, with those it may be faster
 LEAST_LOADING_S = 1e-7  # of a step that waits for no batch
 BUSY_WAIT = 0.05  # of a step: whose worker processes are waited for less than that keep up
-LOADER_NOT_TIMED, READS_NO_FILES = Missing("it was not timed alone"), Missing("this training reads no files")
+LOADER_NOT_TIMED = Missing("it was not timed alone")
+READS_NO_FILES = Missing("this training reads no files")
 NO_LOADER_TIMED = Missing("no data loader was seen in the script, and what makes its batches was not timed")
 WORKERS_KEEP_UP = Missing("its worker processes keep up here, and were not timed alone")
 HELD_BATCHES = Missing("its batches are held in memory")
@@ -181,8 +182,8 @@ def measure_lane(record: Record, lane: LaneResult) -> MeasuredLane | Missing:
     others = {other.subject.name: other.reference for other in record.others}
     reference = others.get(subject, record.reference)
     if reference is None or reference.work is None or not reference.work.operators:
-        told = None if reference is None else reference.uncounted
-        return NO_OPERATORS if told is None else Missing(told)
+        uncounted = None if reference is None else reference.uncounted
+        return NO_OPERATORS if uncounted is None else Missing(uncounted)
     return _measure_own(record, lane, subject, reference.work)
 
 
@@ -193,7 +194,8 @@ def is_built_in(subject: str) -> bool:
 def _measure_built_in(record: Record, lane: LaneResult, subject: str) -> MeasuredLane:
     assert lane.step_ms is not None
     workload = find_workload(subject)
-    batch, precision = lane.settings.batch or workload.batch, _precision_of(lane.settings)
+    batch = lane.settings.batch or workload.batch
+    precision = _precision_of(lane.settings)
     operators = list_operators(workload, batch, precision)
     return MeasuredLane(
         lane=lane,
@@ -314,7 +316,8 @@ def find_processor(
     """
     if lane.device.kind != "cpu":
         return NO_PROCESSOR
-    processor, precision = record.machine.processor, _precision_of(lane.settings)
+    processor = record.machine.processor
+    precision = _precision_of(lane.settings)
     cores = min(lane.settings.threads or processor.cores_usable, processor.cores_usable)
     kept = recall(key_of(lane.device, lane.name.partition("/")[0], processor))
     peaks = lane.roofline.peaks if lane.roofline is not None else kept
@@ -362,7 +365,7 @@ def _loader_of(record: Record, lane: LaneResult) -> MeasuredLoader | Missing:
     return MeasuredLoader(rate / cores if lane.settings.input == "fast" else rate)
 
 
-def _loader_of_script(record: Record, lane: LaneResult, seen: ScriptLoading | None) -> MeasuredLoader | Missing:
+def _loader_of_script(record: Record, lane: LaneResult, loading: ScriptLoading | None) -> MeasuredLoader | Missing:
     """Return what the loader of a script makes: as it was timed alone, else by how the script waited for it.
 
     A step that waits for worker processes takes as long as they do. How fast others are is not known.
@@ -370,16 +373,19 @@ def _loader_of_script(record: Record, lane: LaneResult, seen: ScriptLoading | No
     assert lane.step_ms is not None
     if lane.settings.input in WITHOUT_LOADER:
         return HELD_BATCHES
-    is_in_step = seen is not None and not seen.workers
+    is_in_step = loading is not None and not loading.workers
     alone = _loader_of(record, lane)
     if isinstance(alone, MeasuredLoader):
         return replace(alone, is_in_step=is_in_step)
-    if seen is None:
+    if loading is None:
         return NO_LOADER_TIMED
-    step_s, items = lane.step_ms.median / 1e3, lane.items_per_step or 1
+    step_s = lane.step_ms.median / 1e3
+    items = lane.items_per_step or 1
     if is_in_step:
-        return MeasuredLoader(items / min(max(seen.wait_s, LEAST_LOADING_S), step_s), is_in_step=True)
-    return WORKERS_KEEP_UP if seen.wait_s < BUSY_WAIT * step_s else MeasuredLoader(items / step_s, spread=SHARED_SPREAD)
+        return MeasuredLoader(items / min(max(loading.wait_s, LEAST_LOADING_S), step_s), is_in_step=True)
+    return (
+        WORKERS_KEEP_UP if loading.wait_s < BUSY_WAIT * step_s else MeasuredLoader(items / step_s, spread=SHARED_SPREAD)
+    )
 
 
 def _is_loader_of(alone: LaneResult, lane: LaneResult) -> bool:

@@ -27,12 +27,16 @@ MIB = 1 << 20
 CARD_FULL = 0.95  # of a card's memory
 CAST = 0.5  # of the bytes of weights in float32: where a step computes in 16 bits, they are there once more
 # Of cuBLAS, as PyTorch takes it from its allocator: one for the passes forward, and one for those backward.
-WORKSPACES, WORKSPACE_BYTES, LARGE_WORKSPACE_BYTES = 2, round(8.125 * MIB), 32 * MIB
+WORKSPACES = 2
+WORKSPACE_BYTES = round(8.125 * MIB)
+LARGE_WORKSPACE_BYTES = 32 * MIB
 LARGE_WORKSPACES = frozenset({"Hopper", "Blackwell"})
 # What CUDA and its libraries take for themselves: an MI250 and an A10G (published), and an H100 with all libraries.
 CONTEXT = Range(700e6, 450e6, 900e6)
 # What else libraries and graphs take: what heats of the built-in trainings held on an H100, more than their tensors.
-NOTHING, OF_CONVOLUTIONS, OF_GRAPHS = Range(0, 0, 0), Range(50e6, 0, 250e6), Range(400e6, 0, 1_100e6)
+NOTHING = Range(0, 0, 0)
+OF_CONVOLUTIONS = Range(50e6, 0, 250e6)
+OF_GRAPHS = Range(400e6, 0, 1_100e6)
 KEPT_SHARE = 0.13  # of a step's tensors, where their sequence is not known: published pairs have 0.11 to 0.15
 TENSORS_SPREAD = 0.06  # of a step's tensors: it holds 86 % of published peaks (bench/forecast_memory.py)
 

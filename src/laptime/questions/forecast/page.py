@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from math import inf
 
-from laptime.model.hardware import CheckedForecast, DeviceForecast, Fits, HardwareForecast, HeldMemory, Range
+from laptime.model.hardware import CheckedForecast, DeviceForecast, Fits, HardwareForecast, Range
 from laptime.model.quantities import Missing, number, percent, size, step
 from laptime.model.record import Record
 from laptime.show.pages.layout import FIELD_INDENT, Cell, Column, painted, table_or_sentences, wrap
@@ -38,11 +38,44 @@ def render_forecast(found: HardwareForecast, view: View, by: str = "time") -> st
     """Return the page, its rows by time or by money."""
     view = replace(view, width=max(view.width, NARROWEST))
     rows = found.rows if by == "time" else sorted(found.rows, key=_cost)
-    table = table_or_sentences(_columns(found, view), rows, view.inner.width, color=view.color)
+    whole: list[Column[DeviceForecast]] = []
+    if found.laps > 1:
+        whole = [Column(f"{found.laps} laps", lambda row: _in_one_unit(row.whole_s), right=True)]
+    columns: list[Column[DeviceForecast]] = [
+        Column("", lambda row: Cell(_short(row), "bad" if row.fits == HAS_NO_ROOM else ""), least=14),
+        Column("step", lambda row: _ends(row.step_ms, step), right=True),
+        Column(found.per, lambda row: _ends(row.lap_s, lap), right=True, least=14),
+        *whole,
+        Column("as fast", lambda row: span(row.factor), right=True),
+        Column("binds", lambda row: "no room" if row.fits == HAS_NO_ROOM else BINDS[row.binds]),
+    ]
+    if not isinstance(found.loader_items_per_s, Missing):
+        columns.append(Column("loader", _loading, right=True))
+    if any(not isinstance(row.cost, Missing) for row in found.rows):
+        columns.append(Column("cost", lambda row: "-" if isinstance(row.cost, Missing) else usd(row.cost), right=True))
+    if view.details:
+        columns += [
+            Column("computes", lambda row: percent(row.busy_share), right=True),
+            Column(
+                "memory",
+                lambda row: "-" if row.memory_bytes is None else _ends(row.memory_bytes, size),
+                right=True,
+            ),
+            Column(
+                "at most",
+                lambda row: "-" if isinstance(row.energy_wh, Missing) else f"{number(row.energy_wh)} Wh",
+                right=True,
+            ),
+        ]
+    table = table_or_sentences(columns, rows, view.inner.width, color=view.color)
+    distrust: list[str] = []
+    if found.distrust is not None:
+        words = f"NOT RELIABLE: {short_names(found.distrust)} Race again while the machine is quiet."
+        distrust = painted(words, view.width, "bad", color=view.color)
     return (
         "\n".join(
             [
-                *([] if found.distrust is None else painted(_distrust(found), view.width, "bad", color=view.color)),
+                *distrust,
                 *painted(f"{found.what}: {say(found)}", view.width, "strong", color=view.color),
                 "",
                 *(FIELD_INDENT + line for line in table),
@@ -52,10 +85,6 @@ def render_forecast(found: HardwareForecast, view: View, by: str = "time") -> st
         )
         + "\n"
     )
-
-
-def _distrust(found: HardwareForecast) -> str:
-    return f"NOT RELIABLE: {short_names(found.distrust or '')} Race again while the machine is quiet."
 
 
 def say(found: HardwareForecast) -> str:
@@ -69,10 +98,10 @@ def say(found: HardwareForecast) -> str:
     priced = [forecast for forecast in faster if not isinstance(forecast.cost, Missing)]
     best = min(priced, key=_cost) if priced else faster[0]
     cost = "" if isinstance(best.cost, Missing) else f"; {_whole(found)} would cost about {usd(best.cost)}"
-    each = "a lap" if found.per == PER_LAP else f"for {found.per}"
+    per = "a lap" if found.per == PER_LAP else f"for {found.per}"
     times = f"{rough(best.factor.low)} to {rough(best.factor.high)} times"
-    told = f"{_short(best)} would take {_ends(best.lap_s, lap, ' to ')} {each}, {times} as fast as"
-    return f"{told} {short_name(found.lane)} here{cost}.{_loaders(found, faster)}"
+    sentence = f"{_short(best)} would take {_ends(best.lap_s, lap, ' to ')} {per}, {times} as fast as"
+    return f"{sentence} {short_name(found.lane)} here{cost}.{_loaders(found, faster)}"
 
 
 def _whole(found: HardwareForecast) -> str:
@@ -102,48 +131,14 @@ def _loading(row: DeviceForecast) -> str:
     return "-" if isinstance(row.loader_ms, Missing) else step(row.loader_ms)
 
 
-def _columns(found: HardwareForecast, view: View) -> list[Column[DeviceForecast]]:
-    whole: list[Column[DeviceForecast]] = []
-    if found.laps > 1:
-        whole = [Column(f"{found.laps} laps", lambda each: _in_one_unit(each.whole_s), right=True)]
-    columns: list[Column[DeviceForecast]] = [
-        Column("", lambda each: Cell(_short(each), "bad" if each.fits == HAS_NO_ROOM else ""), least=14),
-        Column("step", lambda each: _ends(each.step_ms, step), right=True),
-        Column(found.per, lambda each: _ends(each.lap_s, lap), right=True, least=14),
-        *whole,
-        Column("as fast", lambda each: span(each.factor), right=True),
-        Column("binds", lambda each: "no room" if each.fits == HAS_NO_ROOM else BINDS[each.binds]),
-    ]
-    if not isinstance(found.loader_items_per_s, Missing):
-        columns.append(Column("loader", _loading, right=True))
-    if any(not isinstance(row.cost, Missing) for row in found.rows):
-        columns.append(
-            Column("cost", lambda each: "-" if isinstance(each.cost, Missing) else usd(each.cost), right=True)
-        )
-    if view.details:
-        columns += [
-            Column("computes", lambda each: percent(each.busy_share), right=True),
-            Column(
-                "memory",
-                lambda each: "-" if each.memory_bytes is None else _ends(each.memory_bytes, size),
-                right=True,
-            ),
-            Column(
-                "at most",
-                lambda each: "-" if isinstance(each.energy_wh, Missing) else f"{number(each.energy_wh)} Wh",
-                right=True,
-            ),
-        ]
-    return columns
-
-
 def _short(row: DeviceForecast) -> str:
     return plain_card(row.device.name)
 
 
 def _ends(found: Range, show: Callable[[float], str], between: str = "-") -> str:
     """Return both ends of a range; one unit is written once."""
-    low, high = show(found.low), show(found.high)
+    low = show(found.low)
+    high = show(found.high)
     if low.count(" ") == high.count(" ") == 1 and low.split()[1] == high.split()[1]:
         return f"{low.split()[0]}{between}{high}"
     return f"{low}{between}{high}"
@@ -172,10 +167,11 @@ def _notes(found: HardwareForecast, view: View) -> list[str]:
     if not ends:
         memory_note = []
     else:
-        least, most = min(ends, key=lambda end: end.low), max(ends, key=lambda end: end.high)
-        told = f"A step takes {_ends(Range(least.middle, least.low, most.high), size)} of a card"
+        least = min(ends, key=lambda end: end.low)
+        most = max(ends, key=lambda end: end.high)
+        sentence = f"A step takes {_ends(Range(least.middle, least.low, most.high), size)} of a card"
         named = ((fits, joined([_short(row) for row in needed if row.fits == fits])) for fits in DOUBTS)
-        memory_note = [f"{told}{''.join(f'; it {fits} {names}' for fits, names in named if names)}."]
+        memory_note = [f"{sentence}{''.join(f'; it {fits} {names}' for fits, names in named if names)}."]
     notes = [f"Measured here: {here}. {whole[0].upper()}{whole[1:]}.", *memory_note, RANGES_SENTENCE]
     if not view.details:
         if len(refused) > REASONS_SHOWN:
@@ -184,48 +180,44 @@ def _notes(found: HardwareForecast, view: View) -> list[str]:
         return [*notes, *refused, "Prices, energy, memory and notes: --details."]
     notes += [f"{note[0].upper()}{note[1:]}." for note in found.notes]
     if found.held is not None:
-        notes.append(f"Tensors at the fullest moment of a step: {_parts(found.held)}.")
+        counts = sorted(((getattr(found.held, f"{name}_bytes"), word) for name, word in HELD.items()), reverse=True)
+        parts = ", ".join(f"{word} {size(count)}" for count, word in counts if count)
+        notes.append(f"Tensors at the fullest moment of a step: {parts}.")
     if isinstance(loader, Missing):
         notes.append(f"Loader: {loader.missing}.")
     notes += [f"{_short(row)}: {'; '.join(row.notes)}." for row in found.rows if row.notes]
     return [*notes, *refused]
 
 
-def _parts(held: HeldMemory) -> str:
-    """Return the parts of what a step holds, the largest ones first."""
-    parts = sorted(((getattr(held, f"{name}_bytes"), said) for name, said in HELD.items()), reverse=True)
-    return ", ".join(f"{said} {size(count)}" for count, said in parts if count)
-
-
 def _mean_off(rows: Sequence[CheckedForecast]) -> str:
     return percent(sum(abs(row.off) for row in rows) / len(rows))
-
-
-def _source(row: CheckedForecast) -> str:
-    """Return where a step was measured; and by what else than its operators it was predicted."""
-    return row.source if row.share is None else f"{row.source}; by {percent(row.share)} of its peak, as the cards"
 
 
 def render_checked(found: Sequence[CheckedForecast], view: View) -> str:
     """Return predictions next to what was measured, and how far off they are."""
     columns: list[Column[CheckedForecast]] = [
-        Column("training", lambda each: each.what),
-        Column("device", lambda each: each.device, least=12),
-        Column("measured", lambda each: step(each.measured_ms), right=True),
-        Column("predicted", lambda each: _ends(each.predicted_ms, step), right=True),
-        Column("off", lambda each: Cell(f"{100 * each.off:+.0f} %", "" if each.is_within else "bad"), right=True),
-        Column("", lambda each: "" if each.is_within else "not explained by the hardware", least=10),
-        Column("source", _source),
+        Column("training", lambda row: row.what),
+        Column("device", lambda row: row.device, least=12),
+        Column("measured", lambda row: step(row.measured_ms), right=True),
+        Column("predicted", lambda row: _ends(row.predicted_ms, step), right=True),
+        Column("off", lambda row: Cell(f"{100 * row.off:+.0f} %", "" if row.is_within else "bad"), right=True),
+        Column("", lambda row: "" if row.is_within else "not explained by the hardware", least=10),
+        Column(
+            "source",
+            lambda row: (
+                row.source if row.share is None else f"{row.source}; by {percent(row.share)} of its peak, as the cards"
+            ),
+        ),
     ]
     if not found:
         return "Nothing to check: no record and no published result is of a known device.\n"
     within = [forecast for forecast in found if forecast.is_within]
-    said = f"{len(found)} steps, off by {_mean_off(found)} on average; {len(within)} within their 80 % range"
-    said += f", off by {_mean_off(within)}." if 0 < len(within) < len(found) else "."
+    summary = f"{len(found)} steps, off by {_mean_off(found)} on average; {len(within)} within their 80 % range"
+    summary += f", off by {_mean_off(within)}." if 0 < len(within) < len(found) else "."
     table = table_or_sentences(columns, found, view.inner.width, color=view.color)
     return (
         "\n".join(
-            [*painted(said, view.width, "strong", color=view.color), "", *(FIELD_INDENT + line for line in table)]
+            [*painted(summary, view.width, "strong", color=view.color), "", *(FIELD_INDENT + line for line in table)]
         )
         + "\n"
     )
@@ -242,7 +234,8 @@ def card_sentence(record: Record) -> list[str]:
     cards = record.cards
     if cards is None or not cards.rows:
         return []
-    lane, best = short_name(cards.lane), max(cards.rows, key=lambda row: row.factor.middle)
+    lane = short_name(cards.lane)
+    best = max(cards.rows, key=lambda row: row.factor.middle)
     if best.factor.middle < HARDLY:
         why = WHY_HARDLY.get(best.binds, "the steps are too small")
         return [f"A card would hardly help, since {why}: {plain_card(best.card)} {span(best.factor)} as fast."]
@@ -251,8 +244,8 @@ def card_sentence(record: Record) -> list[str]:
     which = "each" if len(bound) == len(cards.rows) else joined(bound)
     loader = f"; the loader would bind {which}" if bound else ""
     unknown = "" if cards.loader_is_known else ", if the loader keeps up"
-    told = joined([f"{first} as fast as {lane}", *others])
-    return [f"Cards, as predicted: {told}{unknown}{loader} (laptime forecast {record.id})."]
+    words = joined([f"{first} as fast as {lane}", *others])
+    return [f"Cards, as predicted: {words}{unknown}{loader} (laptime forecast {record.id})."]
 
 
 def span(found: Range) -> str:

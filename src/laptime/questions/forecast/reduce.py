@@ -57,10 +57,10 @@ def regime_of(device: KnownDevice, precision: str) -> tuple[Regime, float] | Mis
 
     Where there are no units for a precision, float32 is what it computes in.
     """
-    for each in NEXT_BEST.get(precision, (precision,)):
-        peak = device.peak_flops(each)
+    for other in NEXT_BEST.get(precision, (precision,)):
+        peak = device.peak_flops(other)
         if peak is not None:
-            return ("matrix" if each in {"bf16", "fp16"} else "tf32" if each == "tf32" else "fp32"), peak
+            return ("matrix" if other in {"bf16", "fp16"} else "tf32" if other == "tf32" else "fp32"), peak
     return Missing(f"it has no units for {precision}")
 
 
@@ -79,7 +79,8 @@ def forecast_step(
     factor *= known.halved.get(regime, 1.0) if device.halved_sums else 1.0
     factor *= power_share(device, known.watts_per_tflop) ** known.power.get(regime, 0.0)
     is_doubled = device.doubled_fp32 and regime == "fp32"
-    per_s, least_s = device.bandwidth_gb_s * 1e9 * known.memory[regime], known.least_us[regime] / 1e6
+    per_s = device.bandwidth_gb_s * 1e9 * known.memory[regime]
+    least_s = known.least_us[regime] / 1e6
     move_s = known.least_us["move"] / 1e6
     products_s = memory_s = unknown_s = least = 0.0
     for operator in operators:
@@ -128,7 +129,8 @@ def times_as_long(here: float | None, there: float | None) -> float:
 
 def with_python(found: StepForecast, python_s: float) -> StepForecast:
     """Return a step whose host also computes in Python between operators, for so long."""
-    host_s, own = found.host_s + python_s, python_s > found.host_s
+    host_s = found.host_s + python_s
+    own = python_s > found.host_s
     binds = found.binds if host_s <= found.device_s else "python" if own else "launches"
     return replace(found, host_s=host_s, binds=binds)
 
@@ -190,7 +192,8 @@ def rate_of(device: KnownDevice, precision: str, cores: int | None = None) -> Pr
 
     Those of an instance in a cloud are threads, of which most processors have two a core.
     """
-    peak, used = device.boosted_flops(precision), cores or device.host_cores or device.cores
+    peak = device.boosted_flops(precision)
+    used = cores or device.host_cores or device.cores
     whole = device.cores if cores is None and used == device.cores else device.threads
     if peak is None or not used or not whole:
         return NO_PEAK

@@ -25,7 +25,7 @@ from laptime.model.machine import Machine
 from laptime.model.options import find_option
 from laptime.model.quantities import Missing, plain
 from laptime.model.questions import find_question
-from laptime.model.record import LaneResult, Record
+from laptime.model.record import Record
 from laptime.model.stats import median
 from laptime.model.workload import Workload
 from laptime.planner.lanes import parse_lane
@@ -98,7 +98,8 @@ def lanes_to_race(what: str, lane: str | None) -> tuple[str, ...]:
     if means_a_script(Ask(what)):
         return (lane or "cpu",)
     lanes = (("cpu", "cpu/best") if is_built_in(what) else ("cpu",)) if lane is None else (lane,)
-    device, last = parse_lane(lanes[-1]).device, lanes[-1].rpartition("/")[2]
+    device = parse_lane(lanes[-1]).device
+    last = lanes[-1].rpartition("/")[2]
     reads = find_workload(what).reads_files if what in CATALOGUE else names_a_file(what)
     if not reads or "input=" in last or device is None:
         return lanes
@@ -140,7 +141,8 @@ def make_forecast(
     if not rows:
         short, why = next(iter(refused.items()))
         raise UsageError(f"nothing can be said of {short}: {why}", "laptime forecast --all shows what can be predicted")
-    loader, here_s = measured.loader, measured.step_ms / 1e3 * measured.steps * measured.laps
+    loader = measured.loader
+    here_s = measured.step_ms / 1e3 * measured.steps * measured.laps
     return HardwareForecast(
         what=measured.what,
         lane=lane.name,
@@ -170,9 +172,14 @@ def forecast_device(
     found = _on_processor(measured, device) if device.kind == "cpu" else _on_card(measured, device, known, seen)
     if isinstance(found, Missing):
         return found
-    step_s, spread = found.step_s, found.spread
+    step_s = found.step_s
+    spread = found.spread
     needed = measured.memory_on(device)
     whole_s = range_of(step_s * measured.steps * measured.laps, spread)
+    notes = found.notes
+    if device.price_per_hour is not None:
+        price = f"{plain(device.price_per_hour)} USD an hour: {device.price_provider}, {device.price_date}"
+        notes = (*notes, price)
     return DeviceForecast(
         device=device,
         step_ms=range_of(1e3 * step_s, spread),
@@ -187,13 +194,14 @@ def forecast_device(
         energy_wh=_per_hour(device.power_w, whole_s, "its power is not known"),
         cost=_per_hour(device.price_per_hour, whole_s, "no price of an hour is known"),
         factor=range_of(measured.step_ms / 1e3 / step_s, math.hypot(spread, measured.spread)),
-        notes=(*found.notes, *_price_note(device)),
+        notes=notes,
     )
 
 
 def _on_processor(measured: MeasuredLane, device: KnownDevice) -> _Predicted | Missing:
     """Return the step as it was measured, at the rate of another processor. It has the work of the loader in it."""
-    here, there = measured.processor, rate_of(device, measured.precision)
+    here = measured.processor
+    there = rate_of(device, measured.precision)
     if isinstance(here, Missing):
         return here
     if isinstance(there, Missing):
@@ -205,12 +213,13 @@ def _on_processor(measured: MeasuredLane, device: KnownDevice) -> _Predicted | M
     notes = [f"{there.cores:g} cores, as of {device.host or 'one socket'}: {reaches}"]
     if there.is_arm != here.is_arm:
         notes.append("no step was measured on both x86 and ARM")
-    loading_s, spread = _loading_s(measured, device), spread_between(there, here)
+    loading_s = _loading_s(measured, device)
+    spread = spread_between(there, here)
     return _Predicted(step_s, step_s, loading_s, "processor", spread, tuple(notes))
 
 
 def _on_card(
-    measured: MeasuredLane, device: KnownDevice, known: Efficiencies, seen: Sequence[MeasuredStep]
+    measured: MeasuredLane, device: KnownDevice, known: Efficiencies, steps: Sequence[MeasuredStep]
 ) -> _Predicted | Missing:
     """Return the step as its operators add up and others on the card were off, or the loader's time if it is longer."""
     found = forecast_step(measured.operators, device, measured.precision, measured.execution, known)
@@ -218,10 +227,12 @@ def _on_card(
         return found
     found = with_python(found, measured.python_s * times_as_long(measured.core_score, device.core_score))
     host_binds = found.host_s > found.device_s
-    is_guess = host_binds and _is_unscaled(measured, device)
-    learned = learn_from(seen, device, measured.precision, measured.execution, known)
-    device_s, step_s = learned.times * found.device_s, learned.times * found.step_s
-    loading_s, notes = _loading_s(measured, device), _notes(device, measured.precision, known, found)
+    is_guess = host_binds and (device.core_score is None or (measured.python_s > 0 and measured.core_score is None))
+    learned = learn_from(steps, device, measured.precision, measured.execution, known)
+    device_s = learned.times * found.device_s
+    step_s = learned.times * found.step_s
+    loading_s = _loading_s(measured, device)
+    notes = _notes(device, measured.precision, known, found)
     notes = (*notes, *((UNSCALED,) if is_guess else ()), *learned.notes)
     unknown = UNKNOWN_SPREAD * found.unknown_share
     scaled = MEASURED_CORE_SPREAD if host_binds and measured.python_s else 0.0
@@ -243,11 +254,6 @@ def _with_loader(found: _Predicted, loader: MeasuredLoader | Missing) -> _Predic
     return replace(found, step_s=found.loading_s, binds=binds, spread=loader.spread) if binds == "loader" else found
 
 
-def _is_unscaled(measured: MeasuredLane, device: KnownDevice) -> bool:
-    """Whether the host's work is taken as it was measured: how fast a core is there, or was here, is not known."""
-    return device.core_score is None or (measured.python_s > 0 and measured.core_score is None)
-
-
 def _loading_s(measured: MeasuredLane, device: KnownDevice) -> float | Missing:
     """Return how long the loader takes for a batch there. The authors' takes one core, ours all but one of a host.
 
@@ -267,24 +273,18 @@ def _per_hour(rate: float | None, whole_s: Range, why_not: str) -> float | Missi
     return Missing(why_not) if rate is None else rate * whole_s.middle / 3600
 
 
-def _price_note(device: KnownDevice) -> tuple[str, ...]:
-    if device.price_per_hour is None:
-        return ()
-    return (f"{plain(device.price_per_hour)} USD an hour: {device.price_provider}, {device.price_date}",)
-
-
 def _notes(device: KnownDevice, precision: str, known: Efficiencies, found: StepForecast) -> tuple[str, ...]:
-    told = []
+    notes = []
     if seen_regime(device, precision, known) is None:
-        told.append(f"no {device.architecture} device was measured in such arithmetic")
+        notes.append(f"no {device.architecture} device was measured in such arithmetic")
     if found.binds == "python":
-        told.append("the Python of your step would take longer than its operators")
+        notes.append("the Python of your step would take longer than its operators")
     elif found.host_s > found.device_s:
-        told.append("its host launches operators more slowly than it computes them")
+        notes.append("its host launches operators more slowly than it computes them")
     if found.unknown_share > WORTH_SAYING:
         share = f"{100 * found.unknown_share:.0f} %"
-        told.append(f"{share} of its time is operators that nobody can count, taken by their bytes alone")
-    return tuple(told)
+        notes.append(f"{share} of its time is operators that nobody can count, taken by their bytes alone")
+    return tuple(notes)
 
 
 # Predictions of devices, held against what was published of them and against saved races.
@@ -309,13 +309,13 @@ def _check_published(match: Match, known: Efficiencies) -> Iterator[CheckedForec
     """Yield the published steps of each experiment. What all its cards have in common is its software, and no error."""
     for workload in CATALOGUE.values():
         steps = list(_published_steps(workload, match))
-        found = [each for each in (_check(step, known) for step in steps) if each is not None]
+        found = [forecast for forecast in (_check(step, known) for step in steps) if forecast is not None]
         if len(found) < LEAST_TO_COMPARE:
             continue
-        slower = median([each.measured_ms / each.predicted_ms.middle for each in found])
+        slower = median([forecast.measured_ms / forecast.predicted_ms.middle for forecast in found])
         for forecast in found:
-            told = forecast.predicted_ms
-            predicted = Range(slower * told.middle, slower * told.low, slower * told.high)
+            predicted_ms = forecast.predicted_ms
+            predicted = Range(slower * predicted_ms.middle, slower * predicted_ms.low, slower * predicted_ms.high)
             yield replace(forecast, predicted_ms=predicted, software=slower)
         share = median([_flops(step) / (step.ms / 1e3) / _peak(step.device) for step in steps if _is_modelled(step)])
         yield from (_check_by_peak(step, share, known) for step in steps if not _is_modelled(step))
@@ -353,15 +353,17 @@ def _published_steps(workload: Workload, match: Match) -> Iterator[MeasuredStep]
 def _check_processors(records: Sequence[Record], recall: Recall) -> Iterator[CheckedForecast]:
     """Yield the newest step of each lane on each processor, as it is predicted from that on each other one."""
     newest: dict[tuple[str, str], dict[str, tuple[str, MeasuredLane, ProcessorRate]]] = {}
-    for record in sorted(records, key=lambda each: each.started):
+    for record in sorted(records, key=lambda record: record.started):
         for lane in training_lanes(record):
-            measured, rate = measure_lane(record, lane), find_processor(record, lane, recall)
+            measured = measure_lane(record, lane)
+            rate = find_processor(record, lane, recall)
             if not isinstance(measured, Missing) and not isinstance(rate, Missing):
                 place = f"{measured.place} ({record.machine.processor.cores_usable} cores)"
                 newest.setdefault((measured.what, lane.name), {})[place] = record.id, measured, rate
     for (what, lane_name), places in newest.items():
         for (place, there), (_, here) in permutations(places.items(), 2):
-            ratio, spread = times_as_slow(there[2], here[2]), spread_between(there[2], here[2])
+            ratio = times_as_slow(there[2], here[2])
+            spread = spread_between(there[2], here[2])
             predicted = range_of(ratio * here[1].step_ms, spread)
             source = f"{there[0]}; from {here[0]}"
             yield CheckedForecast(f"{what}, {lane_name}", place, source, there[1].step_ms, predicted)
@@ -402,13 +404,16 @@ def with_cards(record: Record) -> Record:
 
 def predict_cards(record: Record) -> PredictedCards | None:
     lanes = [lane_result for lane_result in training_lanes(record) if lane_result.device.kind == "cpu"]
-    lane = _lane_of(record, lanes)
+    if record.question == "why":
+        lane = lanes[0] if lanes and lanes[0] == record.lanes[0] else None
+    else:
+        lane = max(lanes, key=lambda lane: lane.items_per_s.median if lane.items_per_s else 0.0, default=None)
     measured = None if lane is None else measure_lane(record, lane)
     if measured is None or isinstance(measured, Missing):
         return None
-    found = [forecast_device(measured, find_device(each, known_devices()), known_efficiencies()) for each in THREE]
+    found = [forecast_device(measured, find_device(name, known_devices()), known_efficiencies()) for name in THREE]
     rows = tuple(
-        _factor_of(forecast)
+        CardFactor(forecast.device.name, forecast.factor, forecast.binds)
         for forecast in found
         if not isinstance(forecast, Missing) and forecast.fits != "does not fit"
     )
@@ -420,14 +425,3 @@ def has_card(machine: Machine) -> bool:
     return bool(machine.cards) or any(
         device.usable and device.kind != "cpu" for framework in machine.frameworks for device in framework.devices
     )
-
-
-def _lane_of(record: Record, lanes: list[LaneResult]) -> LaneResult | None:
-    """Return the lane that a `why` is about, or the fastest of a race."""
-    if record.question == "why":
-        return lanes[0] if lanes and lanes[0] == record.lanes[0] else None
-    return max(lanes, key=lambda lane: lane.items_per_s.median if lane.items_per_s else 0.0, default=None)
-
-
-def _factor_of(found: DeviceForecast) -> CardFactor:
-    return CardFactor(found.device.name, found.factor, found.binds)

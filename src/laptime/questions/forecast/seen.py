@@ -48,7 +48,8 @@ class MeasuredStep:
 def recorded_steps(record: Record, match: Match) -> Iterator[MeasuredStep]:
     """Yield the steps of a record's lanes on known devices, the core of their host as fast as it was there."""
     for lane in training_lanes(record):
-        device, found = match(lane.device.label), measure_lane(record, lane)
+        device = match(lane.device.label)
+        found = measure_lane(record, lane)
         if device is None or isinstance(found, Missing):
             continue
         yield MeasuredStep(
@@ -133,7 +134,8 @@ def _taken_over(
         return Correction(notes=notes)
     count = len(offs)
     taken = correlation * count / (1 + (count - 1) * correlation)
-    moved, share = math.exp(taken * fmean(map(fmean, offs.values()))), math.sqrt(1 - correlation * taken)
+    moved = math.exp(taken * fmean(map(fmean, offs.values())))
+    share = math.sqrt(1 - correlation * taken)
     named = ", ".join([*origins][:ORIGINS_NAMED]) + (", ..." if len(origins) > ORIGINS_NAMED else "")
     says = f"taken as {times(moved)} as long, range narrower by {percent(1 - share)}: {are_what}: {count} ({named})"
     return Correction(moved, share, (says, *notes))

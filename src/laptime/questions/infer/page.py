@@ -70,11 +70,27 @@ def page_parts(record: Record, view: View) -> PageParts:
     # Whether all lanes answer as the reference does, in one sentence
     clauses = _answers_clauses(record)
     answers_sentence = f"Same answers: {clauses}." if clauses else ""
+    answers = inference_of(record)
+    heats = [sum(heat.process.status == "ok" for heat in lane.heats) for lane in answers.lanes]
+    elapsed = duration(record.elapsed_s)
+    if record.status != "finished":
+        planned = answers.pace.heats * len(answers.lanes)
+        closing = f"{footnotes.status_words(record)}: {sum(heats)} of {planned} heats kept, {elapsed}."
+    else:
+        calls = sum(lane.calls for lane in answers.lanes)
+        fewest = min(heats, default=0)
+        most = max(heats, default=0)
+        count = f"{most}" if fewest == most else f"{fewest} to {most}"
+        turns = " in turns" if any(heat.call_turns for lane in answers.lanes for heat in lane.heats) else ""
+        short = ""
+        if 0 < most < answers.pace.heats:
+            short = f" The budget of {duration(record.ask.budget_s)} allowed no more of {answers.pace.heats}."
+        closing = f"{count} heat{'s' * (most != 1)} each{turns}, {calls:,} single calls, {elapsed}.{short}"
     return PageParts(
         answer=[*footnotes.distrust(record), Said(f"{place_words(record)}: {_answer(record)}")],
         figures=rows,
         notes=_notes(record),
-        done=" ".join(filter(None, [answers_sentence, _closing(record)])),
+        done=" ".join(filter(None, [answers_sentence, closing])),
         details=_details(record, view),
         glance=glance_of(record),
     )
@@ -85,15 +101,15 @@ def glance_of(record: Record) -> Glance | None:
     lanes = [(lane, lane.p50_ms) for lane in inference_of(record).lanes if lane.p50_ms is not None]
     if not lanes:
         return None
-    lane, middle = min(lanes, key=lambda each: each[1].median)
+    lane, middle = min(lanes, key=lambda pair: pair[1].median)
     rates = [
         (batch_result.items_per_s.median, batch_result.batch)
         for batch_result in lane.batches
         if batch_result.items_per_s is not None
     ]
     facts = [
-        GlanceFact(f"{step(found.median)} a call", f"{short_name(each.lane)}{_tail_words(each)}")
-        for each, found in lanes[:2]
+        GlanceFact(f"{step(found.median)} a call", f"{short_name(other.lane)}{_tail_words(other)}")
+        for other, found in lanes[:2]
     ]
     if rates:
         best, batch = max(rates)
@@ -104,11 +120,13 @@ def glance_of(record: Record) -> Glance | None:
         for infer_factor in inference_of(record).factors
         if infer_factor.batch is None and infer_factor.same_work is not False
     ]
-    fastest = max(fair, key=lambda each: each.ratio, default=None)
+    fastest = max(fair, key=lambda infer_factor: infer_factor.ratio, default=None)
     if fastest is not None and fastest.ratio > 0:
         ratio, low, high = above_one(fastest.ratio, fastest.low, fastest.high)
         if fastest.verdict == "not distinguishable":  # the ratio is that of the table, whichever seems faster
-            ratio, low, high = fastest.ratio, fastest.low, fastest.high
+            ratio = fastest.ratio
+            low = fastest.low
+            high = fastest.high
         ends = "one pair, no interval"
         if not isinstance(low, Missing) and not isinstance(high, Missing):
             ends = f"{factor(low, ratio)}-{factor(high, ratio)} at 95 %"
@@ -132,7 +150,7 @@ def _answer(record: Record) -> str:
         for infer_factor in inference_of(record).factors
         if infer_factor.batch is None and infer_factor.same_work is not False
     ]
-    fastest = max(fair, key=lambda each: each.ratio, default=None)
+    fastest = max(fair, key=lambda infer_factor: infer_factor.ratio, default=None)
     count = lanes[0].items_a_call or 1
     items = record.workload.items
     call = f"one {items.removesuffix('s')}" if count == 1 else f"a call of {count} {items}"
@@ -182,35 +200,49 @@ def _notes(record: Record) -> list[str]:
 
 
 def _answers_clauses(record: Record) -> str:
-    told = [lane for lane in record.lanes if lane.step_ms is not None or lane.parity.status == "differs"]
-    said = []
+    lanes = [lane for lane in record.lanes if lane.step_ms is not None or lane.parity.status == "differs"]
+    clauses = []
     for status, words in (("differs", "NOT by"), ("unproven", "not proven for")):
-        names = [f"{short_name(lane.name)} ({lane.parity.reason})" for lane in told if lane.parity.status == status]
-        said += [f"{words} {joined(names)}"] if names else []
-    same = [short_name(lane.name) for lane in told if lane.parity.status == "same"]
-    who = "" if len(same) == len(told) else f" for {joined(same)}"
-    return "; ".join([*([f"proven against float64{who}"] if same else []), *said])
+        names = [f"{short_name(lane.name)} ({lane.parity.reason})" for lane in lanes if lane.parity.status == status]
+        clauses += [f"{words} {joined(names)}"] if names else []
+    same = [short_name(lane.name) for lane in lanes if lane.parity.status == "same"]
+    who = "" if len(same) == len(lanes) else f" for {joined(same)}"
+    return "; ".join([*([f"proven against float64{who}"] if same else []), *clauses])
 
 
 def _details(record: Record, view: View) -> list[list[str]]:
     """Return all that the record holds, in sections."""
-    width, color, lanes = view.width, view.color, inference_of(record).lanes
-    said = [f"{short_name(lane.lane)} batch {batch.batch}: {batch.reason}"
+    width = view.width
+    color = view.color
+    lanes = inference_of(record).lanes
+    failures = [f"{short_name(lane.lane)} batch {batch.batch}: {batch.reason}"
             for lane in lanes for batch in lane.batches if batch.reason]  # fmt: skip
     # The table of percentiles of single calls, and the factors between their medians
     table, _ = fit_table(CALL_COLUMNS, inference_of(record).lanes, record, width, color=color, failed=_failure)
     latency = ["latency of one call:", *table]
+    # A line a lane with its factors by batch
+    batch_lines: list[str] = []
+    for lane in lanes:
+        mine = [
+            infer_factor
+            for infer_factor in inference_of(record).factors
+            if infer_factor.lane == lane.lane and infer_factor.batch is not None
+        ]
+        if mine and all(infer_factor.same_work is not False for infer_factor in mine):
+            parts = [f"batch {infer_factor.batch} {_factor(infer_factor).text}" for infer_factor in mine]
+            start = f"{short_name(lane.lane)} in {record.workload.items}/s against {short_name(mine[0].reference)}: "
+            batch_lines += flow(parts, width, start)
     return [
         header(record, width, color=color),
         wrap(INFERENCE_HOW, width, "  "),
         latency,
         _throughput(record, width, color=color),
-        _batch_factors(record, width),
+        batch_lines,
         _waits(record, width, color=color),
         usage_lines(record, width, color=color),
         _same_answers(record, width),
         *(footnotes.heat_failures(lane.lane, [heat.process.dnf for heat in lane.heats], width) for lane in lanes),
-        *(wrap(each, width, "  ") for each in [*said, *_remarks(record)] if each),
+        *(wrap(remark, width, "  ") for remark in [*failures, *_remarks(record)] if remark),
         quiet(wrap(_published(record), width, "  "), color=color) if _published(record) else [],
     ]
 
@@ -258,7 +290,11 @@ def _waits(record: Record, width: int, *, color: bool) -> list[str]:
         Column("network", lambda pair: _part(pair[1].network_s), right=True),
         Column("first call", lambda pair: _part(pair[1].first_call_s), right=True),
         Column("first answer", lambda pair: _part(pair[1].first_answer_s), right=True),
-        Column("a further one", lambda pair: _further(pair[1].further_call_s), right=True),
+        Column(
+            "a further one",
+            lambda pair: "-" if isinstance(pair[1].further_call_s, Missing) else step(pair[1].further_call_s * 1e3),
+            right=True,
+        ),
     ]
     table = table_or_sentences(columns, waits, width, color=color)
     return [*wrap("A program that starts for one answer waits:", width, "  "), *table] if waits else []
@@ -266,10 +302,6 @@ def _waits(record: Record, width: int, *, color: bool) -> list[str]:
 
 def _part(seconds: float | Missing) -> str:
     return "-" if isinstance(seconds, Missing) else about(seconds)
-
-
-def _further(seconds: float | Missing) -> str:
-    return "-" if isinstance(seconds, Missing) else step(seconds * 1e3)
 
 
 def _failure(lane: InferLane) -> str:
@@ -325,27 +357,18 @@ SHORT_COLUMNS: list[RecordColumn[InferLane]] = [
 ]
 
 
-def _batch_factors(record: Record, width: int) -> list[str]:
-    """Return a line per lane with its factors by batch size."""
-    lines: list[str] = []
-    for lane in inference_of(record).lanes:
-        mine = [
-            infer_factor
-            for infer_factor in inference_of(record).factors
-            if infer_factor.lane == lane.lane and infer_factor.batch is not None
-        ]
-        if mine and all(infer_factor.same_work is not False for infer_factor in mine):
-            parts = [f"batch {each.batch} {_factor(each).text}" for each in mine]
-            start = f"{short_name(lane.lane)} in {record.workload.items}/s against {short_name(mine[0].reference)}: "
-            lines += flow(parts, width, start)
-    return lines
-
-
 def _remarks(record: Record) -> list[str]:
     """Return what a reader must know before trusting the figures."""
-    said = [*record.answer.alone, *(_own_batch(lane) for lane in inference_of(record).lanes)]
-    said += [_steadiness(lane) for lane in inference_of(record).lanes]
-    return [*said, footnotes.disturbed(_flags(record)), *footnotes.notes(record)]
+    remarks = [
+        *record.answer.alone,
+        *(
+            f"{short_name(lane.lane)}: a call is of {lane.items_a_call} items, the only batch that it takes."
+            for lane in inference_of(record).lanes
+            if lane.items_a_call not in {None, 1}
+        ),
+    ]
+    remarks += [_steadiness(lane) for lane in inference_of(record).lanes]
+    return [*remarks, footnotes.disturbed(_flags(record)), *footnotes.notes(record)]
 
 
 def _flags(record: Record) -> list[str | None]:
@@ -353,12 +376,6 @@ def _flags(record: Record) -> list[str | None]:
     heats = [heat for lane in inference_of(record).lanes for heat in lane.heats]
     calls = [heat.calls_flag for heat in heats if heat.calls_ns]
     return [*calls, *(window.flag for heat in heats for run in heat.batches for window in run.windows)]
-
-
-def _own_batch(lane: InferLane) -> str:
-    if lane.items_a_call in {None, 1}:
-        return ""
-    return f"{short_name(lane.lane)}: a call is of {lane.items_a_call} items, the only batch that it takes."
 
 
 def _steadiness(lane: InferLane) -> str:
@@ -373,23 +390,24 @@ def _published(record: Record) -> str:
     quotes = [f"{result.device} {result.infer_one_s:g} s" for result in results if result.infer_one_s is not None]
     if not quotes:
         return ""
-    said = f"Published for one item: {SEPARATOR.join(quotes)}."
+    sentence = f"Published for one item: {SEPARATOR.join(quotes)}."
     lane = next((infer_lane for infer_lane in inference_of(record).lanes if infer_lane.wait is not None), None)
     if lane is None or lane.wait is None or isinstance(lane.wait.further_call_s, Missing):
-        return said
-    first, further = about(lane.wait.first_answer_s), step(lane.wait.further_call_s * 1e3)
-    return f"{said} Here the first answer takes {first} ({short_name(lane.lane)}), a further one {further}."
+        return sentence
+    first = about(lane.wait.first_answer_s)
+    further = step(lane.wait.further_call_s * 1e3)
+    return f"{sentence} Here the first answer takes {first} ({short_name(lane.lane)}), a further one {further}."
 
 
 def _same_answers(record: Record, width: int) -> list[str]:
     """Return whether each lane answers as the reference does, and by what measure."""
-    told: dict[str, list[str]] = {}
+    lanes_of: dict[str, list[str]] = {}
     for lane in record.lanes:
         if lane.step_ms is not None or lane.parity.status == "differs":
-            told.setdefault(_parity_words(lane.parity), []).append(short_name(lane.name))
-    who = len(told) > 1 or len(record.lanes) > 1
+            lanes_of.setdefault(_parity_words(lane.parity), []).append(short_name(lane.name))
+    who = len(lanes_of) > 1 or len(record.lanes) > 1
     return flow(
-        (f"{', '.join(names)} {said}" if who else said for said, names in told.items()), width, "same answers: "
+        (f"{', '.join(names)} {words}" if who else words for words, names in lanes_of.items()), width, "same answers: "
     )
 
 
@@ -401,24 +419,6 @@ def _parity_words(parity: Parity) -> str:
     )  # fmt: skip
     strays = "" if parity.strays is None else f"; {parity.strays_precision} strays {tiny(parity.strays)}"
     return f"yes{worst}{strays}"
-
-
-def _closing(record: Record) -> str:
-    """Return how many heats and single calls there were, and how long they took."""
-    answers = inference_of(record)
-    heats = [sum(heat.process.status == "ok" for heat in lane.heats) for lane in answers.lanes]
-    elapsed = duration(record.elapsed_s)
-    if record.status != "finished":
-        planned = answers.pace.heats * len(answers.lanes)
-        return f"{footnotes.status_words(record)}: {sum(heats)} of {planned} heats kept, {elapsed}."
-    calls = sum(lane.calls for lane in answers.lanes)
-    fewest, most = min(heats, default=0), max(heats, default=0)
-    each = f"{most}" if fewest == most else f"{fewest} to {most}"
-    turns = " in turns" if any(heat.call_turns for lane in answers.lanes for heat in lane.heats) else ""
-    short = ""
-    if 0 < most < answers.pace.heats:
-        short = f" The budget of {duration(record.ask.budget_s)} allowed no more of {answers.pace.heats}."
-    return f"{each} heat{'s' * (most != 1)} each{turns}, {calls:,} single calls, {elapsed}.{short}"
 
 
 # The figures of inference: factors, how long a call takes, and how many items per second at each batch size.
@@ -439,7 +439,11 @@ def figures(record: Record) -> list[Figure]:
 
 def _factor_figures(record: Record) -> list[Figure]:
     """Return how many times as fast each lane answers as the first, in single calls and at each batch."""
-    fair = [each for each in inference_of(record).factors if each.same_work is not False and each.ratio > 0]
+    fair = [
+        infer_factor
+        for infer_factor in inference_of(record).factors
+        if infer_factor.same_work is not False and infer_factor.ratio > 0
+    ]
     if not fair:
         return []
     rows = []
@@ -450,10 +454,8 @@ def _factor_figures(record: Record) -> list[Figure]:
             if low is None or high is None
             else f" ({factor(low, infer_factor.ratio)}-{factor(high, infer_factor.ratio)})"
         )
-        lane, what = (
-            short_name(infer_factor.lane),
-            "one call" if infer_factor.batch is None else f"batch {infer_factor.batch}",
-        )
+        lane = short_name(infer_factor.lane)
+        what = "one call" if infer_factor.batch is None else f"batch {infer_factor.batch}"
         rows.append(
             ShownFactor(
                 f"{lane}, {what}", infer_factor.ratio, low, high, words=f"{factor(infer_factor.ratio)}x{ends}", of=lane
@@ -472,10 +474,20 @@ def _bars(lane: InferLane) -> list[Bar]:
     if lane.p50_ms is None:
         ended = [heat.process.dnf.reason for heat in lane.heats if heat.process.dnf is not None]
         return [Bar(name, None, words="; ".join(ended) or "no call was answered", kind="failed")]
-    told = [(word, each) for word, each in (("p50", lane.p50_ms), ("p95", lane.p95_ms), ("p99", lane.p99_ms)) if each]
+    percentiles = [
+        (word, estimate)
+        for word, estimate in (("p50", lane.p50_ms), ("p95", lane.p95_ms), ("p99", lane.p99_ms))
+        if estimate
+    ]
     return [
-        Bar(f"{name}, {word}", each.median, *each.drawn_ends, f"{step(each.median)} {spread(each)}".rstrip(), of=name)
-        for word, each in told
+        Bar(
+            f"{name}, {word}",
+            estimate.median,
+            *estimate.drawn_ends,
+            f"{step(estimate.median)} {spread(estimate)}".rstrip(),
+            of=name,
+        )
+        for word, estimate in percentiles
     ]
 
 

@@ -86,7 +86,8 @@ def answer_tolerance(reference: AnswerReference, precision: str) -> float:
 def _why_answers_differ(run: AnswerRun, reference: AnswerReference) -> str | None:
     if run.count != reference.exact.count:
         return f"it gives {run.count:,} numbers, the reference {reference.exact.count:,}"
-    distance, allowed = answer_distance(run, reference.exact), answer_tolerance(reference, run.precision)
+    distance = answer_distance(run, reference.exact)
+    allowed = answer_tolerance(reference, run.precision)
     if distance <= allowed:
         return None
     return f"its answers differ by {distance:.0e} in {run.precision} ({allowed:.0e} allowed)"
@@ -112,7 +113,7 @@ def summarise_infer_lane(
         step_ms=call,
         lap_s=None,
         items_per_s=rate(call, items),
-        first_step_ms=middle(_first_ms(heat) for heat in heats),
+        first_step_ms=middle(None if heat.first_call_ns is None else heat.first_call_ns / 1e6 for heat in heats),
         startup_s=middle(startup_s(heat.process.phases_s) for heat in heats),
         peak_memory_bytes=largest((heat.process.peak_memory_bytes for heat in heats), NO_HEAT_RUN),
         device_memory_bytes=largest((heat.process.device_memory_bytes for heat in heats), NO_HEAT_RUN),
@@ -151,7 +152,7 @@ def find_infer_factors(
     for batch in sizes:
         ratios = [
             ratio
-            for heat in sorted(heats, key=lambda each: each.round)
+            for heat in sorted(heats, key=lambda heat: heat.round)
             for other in others
             if other.round == heat.round and (ratio := _item_ratio(heat, other, batch)) is not None
         ]
@@ -165,7 +166,8 @@ def find_infer_factors(
 
 def _item_ratio(heat: InferHeat, other: InferHeat, batch: int | None) -> float | None:
     """Return how many times as long an item takes the other heat."""
-    mine, its = _item_ms(heat, batch), _item_ms(other, batch)
+    mine = _item_ms(heat, batch)
+    its = _item_ms(other, batch)
     return None if mine is None or its is None else its / mine
 
 
@@ -232,10 +234,6 @@ def _wait(heats: Sequence[InferHeat]) -> Wait | None:
 
 def _estimate(heats: Sequence[InferHeat], read: Read) -> Estimate | None:
     return estimate([value for heat in heats if (value := read(heat)) is not None])
-
-
-def _first_ms(heat: InferHeat) -> float | None:
-    return None if heat.first_call_ns is None else heat.first_call_ns / 1e6
 
 
 def _rates_of_answers(record: Record, lane: LaneResult) -> Iterator[float]:

@@ -56,7 +56,8 @@ class InferenceRace:
     """A race of inference: its heats so far, and the lanes that are still in it."""
 
     def __init__(self, job: Job, prepared: PreparedInference) -> None:
-        self._job, self._pace = job, prepared.pace
+        self._job = job
+        self._pace = prepared.pace
         self._heats: dict[str, list[InferHeat]] = {lane.name: [] for lane in job.plan.lanes}
         self._running: list[PlannedLane] = list(job.plan.lanes)
         self._sensors = SensorSelection(job.plan.ask.sensors, job.plan.ask.sensors_hz)
@@ -68,28 +69,6 @@ class InferenceRace:
 
     def run(self) -> None:
         """Run interleaved rounds of heats, as many as fit into the budget."""
-        self._make_ready()
-        while True:
-            began_s = time.monotonic()
-            self._run_round()
-            if self._is_done(time.monotonic() - began_s):
-                break
-
-    def reduce(self, status: RecordStatus) -> Outcome:
-        """Describe how each lane answers, and compare it with the first lane that answers."""
-        answers = tuple(self._describe(lane) for lane in self._job.plan.lanes)
-        lanes = tuple(self._summarise(*each) for each in zip(self._job.plan.lanes, answers, strict=True))
-        reference = self._reference if isinstance(self._reference, AnswerReference) else None
-        known = (heat.process.parameters for heats in self._heats.values() for heat in heats)
-        return Outcome(
-            lanes,
-            InferAnswer(self._pace, answers, self._factors(lanes), reference, self._why_alone),
-            tuple(filter(None, map(judge_answers, answers)))[:1] if status != "running" else (),
-            parameters=next((each for each in known if each), None),
-        )
-
-    def _make_ready(self) -> None:
-        """Make files only if --items asks for them (answers to arrays take as long), then compute the reference."""
         job = self._job
         if job.plan.ask.items is not None:
             job.supply_data(job.announce)
@@ -106,6 +85,28 @@ class InferenceRace:
         else:
             job.own_code.note_success(lane)
             self._reference = made
+        while True:
+            began_s = time.monotonic()
+            self._run_round()
+            # No further round is wanted, or none would fit. No ratio is used.
+            round_s = time.monotonic() - began_s
+            if self._rounds >= self._pace.heats or not self._running or round_s > job.left_s:
+                break
+
+    def reduce(self, status: RecordStatus) -> Outcome:
+        """Describe how each lane answers, and compare it with the first lane that answers."""
+        answers = tuple(self._describe(lane) for lane in self._job.plan.lanes)
+        lanes = tuple(self._summarise(*pair) for pair in zip(self._job.plan.lanes, answers, strict=True))
+        reference = self._reference if isinstance(self._reference, AnswerReference) else None
+        known = (heat.process.parameters for heats in self._heats.values() for heat in heats)
+        return Outcome(
+            lanes,
+            InferAnswer(
+                self._pace, answers, self._factors(lanes), reference, say_why_alone(self._job.plan, self._alone)
+            ),
+            tuple(filter(None, map(judge_answers, answers)))[:1] if status != "running" else (),
+            parameters=next((count for count in known if count), None),
+        )
 
     def _run_round(self) -> None:
         """Run one heat of each lane, in turns or one after another, every other round in reverse order: A B, B A."""
@@ -163,9 +164,10 @@ class InferenceRace:
         return next(self._numbers)
 
     def _runner(self, lane: PlannedLane, pace: InferPace, place: int = 0, then: str = "") -> InferenceRunner:
-        job, ask = self._job, self._job.plan.ask
+        job = self._job
+        ask = self._job.plan.ask
         sampler = None if lane.framework == FAKE_FRAMEWORK else self._sensors.sampler_for(lane.name, lane.computes_on)
-        number = self._done + place
+        number = sum(map(len, self._heats.values())) + place
         order = InferOrder(order_heat(job.plan, lane, job.plan.pace, number), pace)
         limits = Limits(ask.patience_s, ask.watchdog_s)
         return InferenceRunner(order, limits, job.cores, partial(self._show, lane, then), sampler)
@@ -174,19 +176,6 @@ class InferenceRace:
         self._heats[lane.name].append(heat)
         self._job.save()
         self._say([lane.name], "done")
-
-    @property
-    def _why_alone(self) -> tuple[str, ...]:
-        return say_why_alone(self._job.plan, self._alone)
-
-    def _is_done(self, round_s: float) -> bool:
-        """Whether no further round is wanted, or none would fit. No ratio is used."""
-        job = self._job
-        return self._rounds >= self._pace.heats or not self._running or round_s > job.left_s
-
-    @property
-    def _done(self) -> int:
-        return sum(map(len, self._heats.values()))
 
     # Progress, shown when a process starts, builds or ends, and between turns, while all heats are stopped.
 
@@ -199,24 +188,25 @@ class InferenceRace:
         self._say(lanes, f"batches of {part}" if part else f"single calls, turn {turn}")
 
     def _describe_progress(self, *, is_news: bool) -> Progress:
-        said, left_s = f"round {self._rounds + 1} of at most {self._pace.heats}", max(self._job.left_s, 0.0)
-        return Progress(said, self._job.elapsed_s, left_s, is_most=False, lanes=dict(self._doing), is_news=is_news)
+        words = f"round {self._rounds + 1} of at most {self._pace.heats}"
+        left_s = max(self._job.left_s, 0.0)
+        return Progress(words, self._job.elapsed_s, left_s, is_most=False, lanes=dict(self._doing), is_news=is_news)
 
     def _show(self, lane: PlannedLane, then: str, phase: str) -> None:
         if phase == "build":
             self._say([lane.name], f"builds{then}")
 
     def _describe(self, lane: PlannedLane) -> InferLane:
-        told = describe_answers(lane.name, self._heats[lane.name])
-        return replace(told, usages=answer_usages(told, lane.device, self._job.cores))
+        answers = describe_answers(lane.name, self._heats[lane.name])
+        return replace(answers, usages=answer_usages(answers, lane.device, self._job.cores))
 
-    def _summarise(self, lane: PlannedLane, told: InferLane) -> LaneResult:
+    def _summarise(self, lane: PlannedLane, answers: InferLane) -> LaneResult:
         """Return a lane's result as all records have it. Its step and its usage are those of a single call."""
         found = summarise_infer_lane(lane, self._heats[lane.name], self._reference)
         peak = found.peak_memory_bytes
-        for answer_usage in told.usages:
+        for answer_usage in answers.usages:
             peak = most_memory(peak, answer_usage.usage.memory_most_bytes)
-        usage = next((each.usage for each in told.usages if each.batch is None), None)
+        usage = next((measured.usage for measured in answers.usages if measured.batch is None), None)
         return replace(found, usage=usage, peak_memory_bytes=peak)
 
     def _factors(self, lanes: tuple[LaneResult, ...]) -> tuple[InferFactor, ...]:
@@ -224,7 +214,8 @@ class InferenceRace:
         answering = [lane for lane in lanes if lane.step_ms is not None]
         if not answering:
             return ()
-        first, heats = answering[0], self._heats
+        first = answering[0]
+        heats = self._heats
         return tuple(
             factor
             for lane in answering[1:]

@@ -75,8 +75,41 @@ def _of_lane(lane: LaneResult, profile: Profile, width: int, top: int, *, color:
         together = sum(operator.own_ms for operator in rest)
         others = f"and {len(rest)} more, {step(together)} together"
     lines += wrap(others, width, "  ")
-    lines += _memory(profile, width)
-    lines += [] if lane.device.kind == "cpu" else wrap(_device(profile), width, "  ")
+    known = [
+        (operator, operator.memory_bytes)
+        for operator in profile.operators
+        if not isinstance(operator.memory_bytes, Missing)
+    ]
+    largest = max((taken for _, taken in known), default=0.0)
+    takers = [(taken, operator) for operator, taken in known if taken > 0 and taken >= WORTH_A_ROW * largest]
+    most = sorted(takers, key=lambda pair: -pair[0])[:TOP_OF_MEMORY]
+    if most:
+        memory = flow(
+            (f"{cut_middle(operator.name, 40)} {size(taken)}" for taken, operator in most), width, "most memory: "
+        )
+    else:
+        reasons = {
+            operator.memory_bytes.missing
+            for operator in profile.operators
+            if isinstance(operator.memory_bytes, Missing)
+        }
+        memory = wrap(f"- (memory: {'; '.join(sorted(reasons))})", width, "  ") if reasons and not known else []
+    lines += memory
+    busy = profile.device_busy
+    own = profile.device_ms
+    if isinstance(busy, Missing):
+        device = f"- (device: {busy.missing})"
+    else:
+        words = f"device busy {percent(busy)} of the profiled time"
+        if not isinstance(own, Missing):
+            words += f": {step(own)} a step, {percent(min(1.0, own / profile.plain_ms))} of one without the profiler"
+        if isinstance(profile.kernels, Missing) or isinstance(profile.kernel_mean_us, Missing):
+            device = words
+        else:
+            device = (
+                f"{words}; {_count(profile.kernels)} kernels a step of {step(profile.kernel_mean_us / 1e3)} on average"
+            )
+    lines += [] if lane.device.kind == "cpu" else wrap(device, width, "  ")
     lines += [] if profile.work is None and lane.roofline is not None else wrap(_work(profile), width, "  ")
     return [*lines, *wrap_all(profile.notes, width), *_trace(profile, width)]
 
@@ -84,11 +117,11 @@ def _of_lane(lane: LaneResult, profile: Profile, width: int, top: int, *, color:
 def _table(lane: LaneResult, profile: Profile, shown: Sequence[Operator], width: int, *, color: bool) -> list[str]:
     """Return the table of operators. Names are shortened in the middle so that it fits."""
     figures: list[Column[Operator]] = [
-        *([Column("where", lambda each: each.where)] if lane.device.kind != "cpu" else []),
-        Column("own time", lambda each: step(each.own_ms), right=True),
-        Column("share", lambda each: percent(each.own_ms / profile.profiled_ms), right=True),
-        Column("calls", lambda each: _count(each.calls), right=True),
-        Column("memory", lambda each: _bytes(each.memory_bytes), right=True),
+        *([Column("where", lambda operator: operator.where)] if lane.device.kind != "cpu" else []),
+        Column("own time", lambda operator: step(operator.own_ms), right=True),
+        Column("share", lambda operator: percent(operator.own_ms / profile.profiled_ms), right=True),
+        Column("calls", lambda operator: _count(operator.calls), right=True),
+        Column("memory", lambda operator: _bytes(operator.memory_bytes), right=True),
     ]
     taken = sum(
         COLUMN_GAP
@@ -96,7 +129,7 @@ def _table(lane: LaneResult, profile: Profile, shown: Sequence[Operator], width:
         for column in figures
     )
     least = max(width - taken, LEAST_NAME)
-    names: Column[Operator] = Column("operator", lambda each: cut_middle(kernel_name(clean(each.name)), least))
+    names: Column[Operator] = Column("operator", lambda operator: cut_middle(kernel_name(clean(operator.name)), least))
     return table_or_sentences([names, *figures], shown, width, color=color)
 
 
@@ -117,37 +150,6 @@ def cut_middle(name: str, places: int) -> str:
     head = (places - 1) // 2
     tail = places - 1 - head
     return name[:head] + ELLIPSIS + name[len(name) - tail :]
-
-
-def _memory(profile: Profile, width: int) -> list[str]:
-    """Return the operators that allocated the most memory. They need not be the slowest ones."""
-    known = [
-        (operator, operator.memory_bytes)
-        for operator in profile.operators
-        if not isinstance(operator.memory_bytes, Missing)
-    ]
-    largest = max((taken for _, taken in known), default=0.0)
-    takers = [(taken, each) for each, taken in known if taken > 0 and taken >= WORTH_A_ROW * largest]
-    most = sorted(takers, key=lambda pair: -pair[0])[:TOP_OF_MEMORY]
-    if most:
-        return flow((f"{cut_middle(each.name, 40)} {size(taken)}" for taken, each in most), width, "most memory: ")
-    reasons = {
-        operator.memory_bytes.missing for operator in profile.operators if isinstance(operator.memory_bytes, Missing)
-    }
-    return wrap(f"- (memory: {'; '.join(sorted(reasons))})", width, "  ") if reasons and not known else []
-
-
-def _device(profile: Profile) -> str:
-    """Return how busy the device was, in the profiled time and as a share of a step without the profiler."""
-    busy, own = profile.device_busy, profile.device_ms
-    if isinstance(busy, Missing):
-        return f"- (device: {busy.missing})"
-    words = f"device busy {percent(busy)} of the profiled time"
-    if not isinstance(own, Missing):
-        words += f": {step(own)} a step, {percent(min(1.0, own / profile.plain_ms))} of one without the profiler"
-    if isinstance(profile.kernels, Missing) or isinstance(profile.kernel_mean_us, Missing):
-        return words
-    return f"{words}; {_count(profile.kernels)} kernels a step of {step(profile.kernel_mean_us / 1e3)} on average"
 
 
 def _work(profile: Profile) -> str:
@@ -185,17 +187,19 @@ def page_parts(record: Record, view: View) -> PageParts:
     reasons = [(lane, lane.absent.get("profile")) for lane in record.lanes if lane.profile is None]
     absent = [f"{short_name(lane.name)} has no profile: {why.missing}" for lane, why in reasons if why is not None]
     # All that the record holds, in sections
-    width, color = view.width, view.color
+    width = view.width
+    color = view.color
     details = [
         header(record, width, color=color),
         *profiles(record, width, TOP_ALONE, color=color),
         limit_lines(record, width),
         *(wrap(remark, width, "  ") for remark in footnotes.remarks(record)),
     ]
-    done, lanes = sum(lane.profile is not None for lane in record.lanes), len(record.lanes)
+    done = sum(lane.profile is not None for lane in record.lanes)
+    lanes = len(record.lanes)
     count = str(done) if done == lanes else f"{done} of {lanes}"
-    said = f"{count} lane{'s' * (lanes != 1)} profiled, {duration(record.elapsed_s)}."
-    closing = said if record.status == "finished" else f"{footnotes.status_words(record)}: {said}"
+    sentence = f"{count} lane{'s' * (lanes != 1)} profiled, {duration(record.elapsed_s)}."
+    closing = sentence if record.status == "finished" else f"{footnotes.status_words(record)}: {sentence}"
     return PageParts(
         answer=[Said(f"{place_words(record)}: {_answer(record)}")],
         figures=profile_figures(record, view.inner),
@@ -229,17 +233,17 @@ def glance_of(record: Record) -> Glance | None:
 
 def _answer(record: Record) -> str:
     """Return the operator that takes most of a step, for each lane with a profile."""
-    told = [(lane, lane.profile, lane.profile.operators[0]) for lane in record.lanes
+    slowest = [(lane, lane.profile, lane.profile.operators[0]) for lane in record.lanes
             if lane.profile is not None and lane.profile.operators]  # fmt: skip
-    if not told:
+    if not slowest:
         return "no lane has a profile."
-    said = [
+    words = [
         f"{cut_middle(kernel_name(clean(most.name)), LONGEST_OPERATOR)} takes"
         f" {percent(over(most.own_ms, profile.profiled_ms))}"
         f" of a step on {short_name(lane.name)} ({step(profile.plain_ms)})"
-        for lane, profile, most in told
+        for lane, profile, most in slowest
     ]
-    return f"{joined(said)}."
+    return f"{joined(words)}."
 
 
 def profile_figures(record: Record, view: View, lanes: int = LANES_SHOWN) -> list[str]:
@@ -260,11 +264,13 @@ LIMIT_HEAD, LIMIT_INDENT = "limit: ", "  "
 def limit_lines(record: Record, width: int) -> list[str]:
     """Return how near each lane comes to its limit, with a hint if a profiled lane's device was not measured."""
     reasons = [lane.absent.get("roofline") for lane in record.lanes]
-    told = [line for line in map(_lane_words, record.lanes) if line]
+    limits = [line for line in map(_lane_words, record.lanes) if line]
     if NOT_MEASURED in reasons:
-        told.append(NOT_MEASURED.missing)
-    heads = [LIMIT_HEAD, *[LIMIT_INDENT] * len(told)]
-    return [line for head, words in zip(heads, told, strict=False) for line in wrap(head + words, width, LIMIT_INDENT)]
+        limits.append(NOT_MEASURED.missing)
+    heads = [LIMIT_HEAD, *[LIMIT_INDENT] * len(limits)]
+    return [
+        line for head, words in zip(heads, limits, strict=False) for line in wrap(head + words, width, LIMIT_INDENT)
+    ]
 
 
 def _lane_words(lane: LaneResult) -> str:

@@ -62,7 +62,8 @@ class Profiles:
 
 def profile_lane(job: Job, number: int, tell: Callable[[str], None]) -> ProfileRun:
     """Profile the plan's lane at index `number` as it is raced: same environment, same settings, same input."""
-    plan, lane = job.plan, job.plan.lanes[number]
+    plan = job.plan
+    lane = job.plan.lanes[number]
     with tempfile.TemporaryDirectory(prefix="laptime-", ignore_cleanup_errors=True) as scratch:
         heat = order_heat(plan, lane, plan.pace, number)
         order = ProfileOrder(heat, str(job.services.place_trace(lane.name)), scratch)

@@ -89,9 +89,12 @@ def fleet_words(record: Record) -> list[str]:
     for node in nodes:
         if node.problem is not None:
             out.setdefault(f"{node.of}: {node.problem}", []).append(node.node)
-    told = [f"{len(ids)} node{'s' * (len(ids) != 1)} left out, {says}" for says, ids in out.items()]
-    said = list(filter(None, differing))
-    return [*([f"The nodes differ: {'; '.join(said)}."] if said else []), *(f"{each.rstrip('.')}." for each in told)]
+    left_out = [f"{len(ids)} node{'s' * (len(ids) != 1)} left out, {says}" for says, ids in out.items()]
+    differences = list(filter(None, differing))
+    return [
+        *([f"The nodes differ: {'; '.join(differences)}."] if differences else []),
+        *(f"{sentence.rstrip('.')}." for sentence in left_out),
+    ]
 
 
 def price_words(record: Record) -> list[str]:
@@ -100,36 +103,36 @@ def price_words(record: Record) -> list[str]:
     if not costs:
         return []
     laps = {lane.name: lane.lap_s.median for lane in record.lanes if lane.name in costs and lane.lap_s is not None}
-    cheapest, fastest = min(costs, key=costs.__getitem__), min(laps, key=laps.__getitem__)
-    said = f"A lap is cheapest on {short_name(cheapest)} ({number(costs[cheapest])})"
+    cheapest = min(costs, key=costs.__getitem__)
+    fastest = min(laps, key=laps.__getitem__)
+    sentence = f"A lap is cheapest on {short_name(cheapest)} ({number(costs[cheapest])})"
     if all(comparison.verdict == "not distinguishable" for comparison in record.answer.comparisons):
-        return [f"{said}; none was found to be faster."]
+        return [f"{sentence}; none was found to be faster."]
     if cheapest == fastest:
-        return [f"{said}, which is also the fastest."]
-    return [f"{said}, and fastest on {short_name(fastest)} ({number(costs[fastest])})."]
+        return [f"{sentence}, which is also the fastest."]
+    return [f"{sentence}, and fastest on {short_name(fastest)} ({number(costs[fastest])})."]
 
 
 def node_lines(record: Record, width: int) -> list[str]:
     """Return a line a node: its type, its name, and what it has."""
     lines: list[str] = []
     for node in nodes_of(record):
-        seen = [] if node.machine is None else [machine_words(node.machine), *_told(node.machine, record)]
-        said = [
+        facts: list[str] = []
+        if node.machine is not None:
+            versions = dict(_facts(node.machine, record))
+            facts = [machine_words(node.machine), *(f"{what} {value}" for what, value in versions.items())]
+        words = [
             f"{node.of}: {node.host or 'its name is not known'}",
             node.node[:12],
-            *seen,
+            *facts,
             *filter(None, [node.problem]),
         ]
-        lines += wrap(", ".join(said), width, "  ")
+        lines += wrap(", ".join(words), width, "  ")
     return lines
 
 
 def nodes_of(record: Record) -> tuple[FleetNode, ...]:
     return record.answer.nodes if isinstance(record.answer, RaceAnswer) else ()
-
-
-def _told(machine: Machine, record: Record) -> list[str]:
-    return [f"{what} {value}" for what, value in dict(_facts(machine, record)).items()]
 
 
 def _facts(machine: Machine, record: Record) -> Iterator[tuple[str, str]]:
@@ -164,9 +167,11 @@ def page_parts(record: Record, view: View) -> PageParts:
     """Return what the page says."""
     view = replace(view, width=max(view.width, NARROWEST))
     # Say at which confidence the intervals are, where that is less than of a race in one go; and what would settle
-    minutes, within = _minutes_more(record), percent(record.ask.margin)
+    minutes = _minutes_more(record)
+    within = percent(record.ask.margin)
     more = f"About {minutes} min more should bring every factor within {within}."
     parts_words = [*footnotes.spent_words(record, "race"), *([] if minutes is None else [more])]
+    profile_lines = profile_figures(record, view.inner, lanes=PROFILES_MOST)
     return PageParts(
         answer=[
             *footnotes.distrust(record),
@@ -174,8 +179,16 @@ def page_parts(record: Record, view: View) -> PageParts:
             Said(f"{place_words(record)}: {_answer(record)}"),
             *(Said(word, "") for word in unseen_words(record)),
         ],
-        figures=[*_bars(record, view.inner), *_profiles(record, view.inner)],
-        notes=_notes(record, view.width),
+        figures=[*_bars(record, view.inner), *([""] if profile_lines else []), *profile_lines],
+        notes=[
+            *footnotes.failure_sentences(record),
+            *footnotes.doubts(record),
+            *price_words(record),
+            *money_words(record),
+            *footnotes.forecast_sentence(record),
+            *card_sentence(record),
+            published_line(record, view.width),
+        ],
         done=" ".join(filter(None, [proof_sentence(record), footnotes.closing(record), *parts_words])),
         then=_then(record),
         details=_details(record, view),
@@ -188,11 +201,11 @@ def _answer(record: Record) -> str:
     ran = [lane for lane in record.lanes if lane.step_ms is not None]
     if not ran:
         return "no lane has a result."
-    told = fair_factor(record)
-    if told is not None:
-        if is_other_work(told.found, record):
-            return f"{compared_words(told, record)} The two do other work."
-        return compared_words(told, record) + " Equal work is not proven." * isinstance(told.found.same_work, Missing)
+    shown = fair_factor(record)
+    if shown is not None:
+        if is_other_work(shown.found, record):
+            return f"{compared_words(shown, record)} The two do other work."
+        return compared_words(shown, record) + " Equal work is not proven." * isinstance(shown.found.same_work, Missing)
     if record.answer.comparisons:
         differing = [short_name(lane.name) for lane in ran if lane.parity.status == "differs"]
         return f"no factor, because {joined(differing)} did not do the same work."
@@ -234,9 +247,9 @@ def told_factor(found: Comparison) -> ToldFactor:
     """Return a comparison as page and report state it."""
     faster, slower = (found.lane, found.reference) if found.ratio >= 1 else (found.reference, found.lane)
     one, other = names_of_trainings(faster, slower) or (spoken_name(faster, slower), spoken_name(slower, faster))
-    told = ToldFactor(found, one, other, *above_one(found.ratio, found.low, found.high))
-    if told.is_difference:
-        return told
+    shown = ToldFactor(found, one, other, *above_one(found.ratio, found.low, found.high))
+    if shown.is_difference:
+        return shown
     names = (short_name(found.lane), short_name(found.reference))
     return ToldFactor(found, *names, found.ratio, found.low, found.high)
 
@@ -266,9 +279,11 @@ def _bars(record: Record, view: View) -> list[str]:
     first = next((lane.name for lane in record.lanes if lane.step_ms is not None), "")
     rows = []
     for lane in record.lanes:
-        rate, is_first = lane.items_per_s, lane.name == first
+        rate = lane.items_per_s
+        is_first = lane.name == first
         step_, lap_ = (
-            "" if each is None else tell(each.median) for each, tell in ((lane.step_ms, step), (lane.lap_s, lap))
+            "" if estimate is None else tell(estimate.median)
+            for estimate, tell in ((lane.step_ms, step), (lane.lap_s, lap))
         )
         against = Cell("") if lane.name == reference_name(record) else against_first(lane, record)
         figures = (
@@ -277,28 +292,9 @@ def _bars(record: Record, view: View) -> list[str]:
             Cell("") if against.text == "-" else replace(against, text=against.brief or against.text),
         )
         length = None if rate is None else over(1, rate.median)
-        told = (f"{step_} a step" if step_ else "", f"{lap_} a lap" if lap_ else "", figures[-1].text)
-        rows.append(Row(row_name(lane.name, record), length, figures, failure_words(lane), told))
+        words = (f"{step_} a step" if step_ else "", f"{lap_} a lap" if lap_ else "", figures[-1].text)
+        rows.append(Row(row_name(lane.name, record), length, figures, failure_words(lane), words))
     return bar_rows(rows, view)
-
-
-def _profiles(record: Record, view: View) -> list[str]:
-    """Return the first lines of the profiles that were asked for with the race."""
-    lines = profile_figures(record, view, lanes=PROFILES_MOST)
-    return ["", *lines] if lines else []
-
-
-def _notes(record: Record, width: int) -> list[str]:
-    """Return what a reader must know to trust the answer or to act on it, the most important first."""
-    return [
-        *footnotes.failure_sentences(record),
-        *footnotes.doubts(record),
-        *price_words(record),
-        *money_words(record),
-        *footnotes.forecast_sentence(record),
-        *card_sentence(record),
-        published_line(record, width),
-    ]
 
 
 def _minutes_more(record: Record) -> int | None:
@@ -360,7 +356,8 @@ def _why(record: Record) -> list[str]:
 
 def _details(record: Record, view: View) -> list[list[str]]:
     """Return all that the record holds, in sections."""
-    width, color = view.width, view.color
+    width = view.width
+    color = view.color
     return [
         header(record, width, color=color),
         lane_table(record, width, color=color),
@@ -372,7 +369,7 @@ def _details(record: Record, view: View) -> list[list[str]]:
         quiet(footnotes.starts(record, width), color=color),
         quiet(footnotes.origins(record, width), color=color),
         footnotes.forecasts(record, width),
-        *(wrap(each, width, "  ") for each in card_sentence(record)),
+        *(wrap(sentence, width, "  ") for sentence in card_sentence(record)),
         wrap(published_line(record, width), width, "  "),
         *profiles(record, width, color=color),
     ]
@@ -405,11 +402,20 @@ def figures(record: Record) -> list[Figure]:
 
 def glance_of(record: Record) -> Glance | None:
     """Return the factor of the race, or what its only lane takes; None where there is neither."""
-    told = fair_factor(record)
-    if told is not None:
-        ends = f"{told.ends_words} at {footnotes.sure_at(record.confidence)}" if told.has_ends else told.ends_words
-        facts = tuple(_facts_at_a_glance(record, told.found))
-        return Glance(f"{factor(told.ratio)}x", ends, _verdict_words(told, record), facts)
+    shown = fair_factor(record)
+    if shown is not None:
+        ends = f"{shown.ends_words} at {footnotes.sure_at(record.confidence)}" if shown.has_ends else shown.ends_words
+        facts = tuple(_facts_at_a_glance(record, shown.found))
+        if not shown.is_difference:
+            verdict = f"No difference was found between {shown.one} and {shown.other}."
+        elif not shown.has_ends:
+            verdict = compared_words(shown, record)
+        else:
+            verdict = f"{shown.one} is faster than {shown.other}."
+            verdict += f" {'Settled' if shown.found.settled else 'Not settled'} within {percent(record.ask.margin)}."
+        same = shown.found.same_work is True
+        verdict = f"{verdict} Both did the same work." if same else f"{verdict} Equal work is not proven."
+        return Glance(f"{factor(shown.ratio)}x", ends, verdict, facts)
     ran = [lane for lane in record.lanes if lane.step_ms is not None]
     if record.answer.comparisons or not ran or ran[0].step_ms is None:
         return None
@@ -417,30 +423,17 @@ def glance_of(record: Record) -> Glance | None:
     return Glance(step(ran[0].step_ms.median), "a step", _lone_words(ran[0]), facts)
 
 
-def _verdict_words(told: ToldFactor, record: Record) -> str:
-    """Return which of two lanes is faster, whether that is settled, and whether their work is equal."""
-    if not told.is_difference:
-        said = f"No difference was found between {told.one} and {told.other}."
-    elif not told.has_ends:
-        said = compared_words(told, record)
-    else:
-        said = f"{told.one} is faster than {told.other}."
-        said += f" {'Settled' if told.found.settled else 'Not settled'} within {percent(record.ask.margin)}."
-    same = told.found.same_work is True
-    return f"{said} Both did the same work." if same else f"{said} Equal work is not proven."
-
-
-def _facts_at_a_glance(record: Record, told: Comparison | None) -> Iterator[GlanceFact]:
+def _facts_at_a_glance(record: Record, found: Comparison | None) -> Iterator[GlanceFact]:
     """Yield what a whole training takes, what is proven, what was run, and what to type next."""
-    names = [told.lane, told.reference] if told is not None else [lane.name for lane in record.lanes[:1]]
+    names = [found.lane, found.reference] if found is not None else [lane.name for lane in record.lanes[:1]]
     lanes = [lane for name in names for lane in record.lanes if lane.name == name]
-    wholes = sorted((lane.whole for lane in lanes if lane.whole is not None), key=lambda each: each.whole_s.median)
+    wholes = sorted((lane.whole for lane in lanes if lane.whole is not None), key=lambda whole: whole.whole_s.median)
     if wholes:
         title = ", not ".join(duration(whole.whole_s.median) for whole in wholes)
         yield GlanceFact(title, f"{wholes[0].laps:,} lap{'s' * (wholes[0].laps != 1)}, from the steady step")
-    if told is not None:
-        why = told.same_work.missing if isinstance(told.same_work, Missing) else proof_at_a_glance(record)
-        title = "Same work" if told.same_work is True else "Work not proven"
+    if found is not None:
+        why = found.same_work.missing if isinstance(found.same_work, Missing) else proof_at_a_glance(record)
+        title = "Same work" if found.same_work is True else "Work not proven"
         yield GlanceFact(title, why)
     turns = [
         window
@@ -450,10 +443,10 @@ def _facts_at_a_glance(record: Record, told: Comparison | None) -> Iterator[Glan
         if window.turn is not None
     ]
     disturbed = sum(window.flag is not None for window in turns)
-    said = f"{disturbed} of {len(turns)} turns disturbed" if turns else "heats one after another"
-    yield GlanceFact(footnotes.runs_words(record), f"{duration(record.elapsed_s)}; {said}")
-    for each in _then(record):
-        yield GlanceFact("Next", each.removeprefix("Next: "), is_command=True)
+    how = f"{disturbed} of {len(turns)} turns disturbed" if turns else "heats one after another"
+    yield GlanceFact(footnotes.runs_words(record), f"{duration(record.elapsed_s)}; {how}")
+    for command in _then(record):
+        yield GlanceFact("Next", command.removeprefix("Next: "), is_command=True)
 
 
 def factor_figures(record: Record) -> list[Figure]:
@@ -461,10 +454,10 @@ def factor_figures(record: Record) -> list[Figure]:
     factors = _factors(record)
     if factors is None:
         return []
-    told = factors.factors
+    shown = factors.factors
     title = (
-        f"How sure is {factor(told[0].value)}x?"
-        if len(told) == 1
+        f"How sure is {factor(shown[0].value)}x?"
+        if len(shown) == 1
         else f"How many times as fast as {factors.reference}?"
     )
     sure = footnotes.sure_at(record.confidence)
@@ -509,13 +502,13 @@ def turn_figures(record: Record) -> list[Figure]:
     for label, result in heats:
         if any(window.turn is not None for window in result.heat.windows):
             by_round.setdefault(result.heat.round, []).append((label, result))
-    together = [each for _, each in sorted(by_round.items()) if len(each) > 1]
-    count = sum(len(result.heat.windows) for each in together for _, result in each)
+    together = [results for _, results in sorted(by_round.items()) if len(results) > 1]
+    count = sum(len(result.heat.windows) for results in together for _, result in results)
     if factors is None or not together or count > TURNS_MOST:
         return []
     rounds = tuple(
-        ShownRound(number, _turns_of(each), _factors_of(number, len(together), factors))
-        for number, each in enumerate(together, 1)
+        ShownRound(number, _turns_of(results), _factors_of(number, len(together), factors))
+        for number, results in enumerate(together, 1)
     )
     says = "Each bar is one turn of a lane, on one clock that is cut between rounds. A pale bar was disturbed."
     return [Figure("What happened: the lanes took turns", Turns("ms a step", rounds, factors), says)]
@@ -532,7 +525,7 @@ def _turns_of(heats: list[tuple[str, HeatResult]]) -> tuple[ShownTurn, ...]:
             (window.end_ns - window.start_ns) / 1e6 / max(window.steps, 1),
             window.flag or "",
         )
-        for label, window in sorted(windows, key=lambda each: each[1].start_ns)
+        for label, window in sorted(windows, key=lambda pair: pair[1].start_ns)
     )
 
 

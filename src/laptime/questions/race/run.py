@@ -15,7 +15,7 @@ from laptime.engine.run.launchers import LOCAL, Fleet, Launcher
 from laptime.engine.run.turns import Prestarter
 from laptime.model.ask import Ask
 from laptime.model.errors import UsageError
-from laptime.model.frameworks import FleetNode, NodeType
+from laptime.model.frameworks import NodeType
 from laptime.model.machine import Machine
 from laptime.model.other_work import OtherWork, words_of_work
 from laptime.model.plan import Plan, PlannedLane
@@ -54,9 +54,11 @@ class Race:
 
     def __init__(self, job: Job, _prepared: Prepared) -> None:
         # Trainings of one lane are compared at their timed steps, however fast one of them is.
-        plan, devices = job.plan, {lane.device.name for lane in job.plan.lanes}
+        plan = job.plan
+        devices = {lane.device.name for lane in job.plan.lanes}
         pace = replace(plan.pace, shares_steps=plan.pace.shares_steps or (bool(plan.others) and len(devices) == 1))
-        self._job, self._rounds = job, HeatRounds(job, pace)
+        self._job = job
+        self._rounds = HeatRounds(job, pace)
         self._running: list[PlannedLane] = list(job.plan.lanes)
         self._next_round_s = self._round_began_s = 0.0
         self._rounds.describe = self._describe
@@ -73,7 +75,8 @@ class Race:
 
     def run(self) -> None:
         """Run interleaved rounds of heats until the margin is reached or the budget is used up."""
-        job, rounds = self._job, self._rounds
+        job = self._job
+        rounds = self._rounds
         with rounds.prestarter() as prestarter:
             needed = job.plan.pace.heats_min, "for a 95 % interval"
             if job.begun is None:
@@ -101,7 +104,9 @@ class Race:
 
     def reduce(self, status: RecordStatus) -> Outcome:
         """Compare the lanes. While the race runs, its record has no findings."""
-        lanes, machine, is_over = self._rounds.results(self._profiles), self._job.machine, status != "running"
+        lanes = self._rounds.results(self._profiles)
+        machine = self._job.machine
+        is_over = status != "running"
         return Outcome(
             lanes,
             RaceAnswer(
@@ -126,7 +131,8 @@ class Race:
 
     def _describe_others(self, lanes: tuple[LaneResult, ...]) -> tuple[OtherTraining, ...]:
         """Return the trainings after the first, and how their work differs from the first's: in the proof, or timed."""
-        plan, proof = self._job.plan, self._rounds.proof
+        plan = self._job.plan
+        proof = self._rounds.proof
         ran = {lane.name: lane for lane in lanes if lane.status == "ok"}
         by_training = [
             [ran[lane.name] for lane in plan.lanes if plan.subject_of(lane) == subject and lane.name in ran]
@@ -154,7 +160,9 @@ class Race:
         than was asked. Where they would take longer, the answer is less certain, as its page reports. As many heats as
         were asked for are run.
         """
-        pace, rounds, ask = self._job.plan.pace, self._rounds.rounds, self._job.plan.ask
+        pace = self._job.plan.pace
+        rounds = self._rounds.rounds
+        ask = self._job.plan.ask
         if rounds >= pace.heats_max or not self._running:
             return True
         over_s = OVERRUN * ask.budget_s if rounds < pace.heats_min else 0.0
@@ -166,20 +174,23 @@ class Race:
 
         A round that ends beyond the budget is the last one, and one that ends before it is not, if another has room.
         """
-        job, pace, rounds, left_s = self._job, self._job.plan.pace, self._rounds.rounds, self._job.left_s
+        job = self._job
+        pace = self._job.plan.pace
+        rounds = self._rounds.rounds
+        left_s = self._job.left_s
         is_asked = job.plan.ask.heats is not None
-        said = Progress(
+        progress = Progress(
             f"round {rounds + 1} of {'' if is_asked else 'at most '}{pace.heats_max}", job.elapsed_s, notes=self._goal
         )
         over_s = OVERRUN * job.plan.ask.budget_s if rounds + 1 < pace.heats_min else 0.0
         if not self._next_round_s:  # it is the first one, which is completed however long it takes
-            return said if is_asked else replace(said, left_s=max(left_s + over_s, 0.0))
+            return progress if is_asked else replace(progress, left_s=max(left_s + over_s, 0.0))
         rest_s = max(0.0, self._next_round_s - (time.monotonic() - self._round_began_s))
         if is_asked:
             rest_s += self._next_round_s * (pace.heats_max - rounds - 1)
         elif rounds + 1 < pace.heats_max and self._next_round_s <= left_s - rest_s + over_s:
-            return replace(said, left_s=max(left_s + over_s, 0.0))
-        return replace(said, left_s=max(rest_s, 1.0), is_most=False)
+            return replace(progress, left_s=max(left_s + over_s, 0.0))
+        return replace(progress, left_s=max(rest_s, 1.0), is_most=False)
 
     def _is_settled(self) -> bool:
         """Whether every ratio is known well enough to end early, at the part of alpha that this look spends.
@@ -189,10 +200,10 @@ class Race:
         if not self._job.plan.pace.adaptive or self._stage[0] < FIRST_LOOK:
             return False
         known = [*map(self._precision, self._compare(self._rounds.results(), final=False))]
-        if known and all(each is not None for each in known):
-            now, wanted = max(filter(None, known), key=lambda each: each[0] / each[1])
+        if known and all(precision is not None for precision in known):
+            now, wanted = max(filter(None, known), key=lambda precision: precision[0] / precision[1])
             self._goal = (f"done when within {percent(wanted)} (now {percent(now)})",)
-        return bool(known) and all(each is not None and each[0] <= each[1] for each in known)
+        return bool(known) and all(precision is not None and precision[0] <= precision[1] for precision in known)
 
     def _precision(self, comparison: Comparison) -> tuple[float, float] | None:
         """Return half an interval as a share, and how small it has to be, if there is one."""
@@ -211,14 +222,16 @@ class Race:
     def _end_round(self, round_s: float, prestarter: Prestarter) -> None:
         """Remove lanes that failed, and fit the coming rounds into the rest of the budget."""
         self._job.look_at_code()
-        rounds, heats = self._rounds, self._rounds.heats
+        rounds = self._rounds
+        heats = self._rounds.heats
         phases = [heats[lane.name][-1].process.phases_s for lane in self._running]
         timed_s = [phase.get("timing", 0.0) for phase in phases]
         round_s *= rounds.share_again(self._running)
         self._running = [lane for lane in self._running if self._goes_on(lane)]
         rounds_left = self._job.plan.pace.heats_max - rounds.rounds
         imports_s = prestarter.expect_imports_s(self._running)
-        left_s, pace = self._job.left_s - imports_s, rounds.pace
+        left_s = self._job.left_s - imports_s
+        pace = rounds.pace
         turns = max((len(heats[lane.name][-1].windows) for lane in self._running), default=0)
         if turns and pace.takes_turns:
             pace = balance_turns(pace, sum(timed_s) / turns, round_s - sum(timed_s), left_s)
@@ -230,7 +243,8 @@ class Race:
 
     def _goes_on(self, lane: PlannedLane) -> bool:
         """Whether a lane's latest heat finished, or lost its node where there are others of its type."""
-        process, fleet = self._rounds.heats[lane.name][-1].process, self._job.launcher.fleet
+        process = self._rounds.heats[lane.name][-1].process
+        fleet = self._job.launcher.fleet
         lost = process.dnf is not None and process.dnf.lost_its_node
         return process.status == "ok" or (lost and fleet is not None and fleet.goes_on(lane))
 
@@ -238,23 +252,25 @@ class Race:
         """Profile each lane that finished, after the race and outside its budget."""
         job = self._job
         self._profiles = {}
-        finished = [number for number, lane in enumerate(job.plan.lanes) if self._has_finished(lane)]
+        heats = self._rounds.heats
+        finished = [
+            number
+            for number, lane in enumerate(job.plan.lanes)
+            if heats[lane.name] and all(heat.process.status == "ok" for heat in heats[lane.name])
+        ]
         for place, number in enumerate(finished):
             name = job.plan.lanes[number].name
             job.announce(f"profile {place + 1} of {len(finished)}: {name}")
             self._profiles[name] = profile_lane(job, number, lambda _phase: None)
             job.save()
 
-    def _has_finished(self, lane: PlannedLane) -> bool:
-        heats = self._rounds.heats[lane.name]
-        return bool(heats) and all(heat.process.status == "ok" for heat in heats)
-
     def _compare(self, lanes: tuple[LaneResult, ...], *, final: bool) -> tuple[Comparison, ...]:
         """Compare each lane that is still in the race with the first of them."""
         racing = [lane for lane in lanes if lane.status == "ok" and lane.step_ms is not None]
         if len(racing) < 2:
             return ()
-        plan, alpha = self._job.plan, self._alpha(final=final)
+        plan = self._job.plan
+        alpha = self._alpha(final=final)
         planned = {lane.name: lane for lane in plan.lanes}
         return tuple(
             self._judge_trainings(found, planned[found.lane], planned[found.reference], (lane, racing[0]))
@@ -292,7 +308,8 @@ class Race:
         for change in self._job.code_changes.values():
             return replace(found, same_work=Missing(f"during the race, {change.place.name} {change.how}"))
         plan = self._job.plan
-        mine, theirs = plan.subject_of(lane), plan.subject_of(reference)
+        mine = plan.subject_of(lane)
+        theirs = plan.subject_of(reference)
         if mine == theirs:
             known = self._rounds.proof.find_cut(plan, lane, reference) or find_other_steps(*lanes)
         else:
@@ -329,12 +346,16 @@ def prepare_fleet(ask: Ask, launcher: Launcher, fleet: Fleet) -> Prepared:
             # A machine as others on a cluster are planned with: a lane sees the cards of its place only
             made.append((kind, prepare_trainings(ask, replace(first.machine, cards=(), absent={}), launcher)))
         except UsageError as error:
-            nodes |= {node.node: _refused(node, error.says) for node in fleet.nodes if node.of == kind.name}
+            nodes |= {
+                node.node: replace(node, problem=node.problem or error.says)
+                for node in fleet.nodes
+                if node.of == kind.name
+            }
     fleet.note(tuple(nodes.values()))
     if not made:
-        told = "; ".join(dict.fromkeys(f"{node.of}: {node.problem}" for node in fleet.nodes))
+        problems = "; ".join(dict.fromkeys(f"{node.of}: {node.problem}" for node in fleet.nodes))
         raise UsageError(
-            f"--each {ask.each}: no type of nodes can run this: {told}", "laptime devices shows what a machine has"
+            f"--each {ask.each}: no type of nodes can run this: {problems}", "laptime devices shows what a machine has"
         )
     fleet.settle(made[0][0])
     return replace(made[0][1], plan=_join(ask, made, launcher, fleet))
@@ -342,19 +363,15 @@ def prepare_fleet(ask: Ask, launcher: Launcher, fleet: Fleet) -> Prepared:
 
 def _join(ask: Ask, made: list[tuple[NodeType, Prepared]], launcher: Launcher, fleet: Fleet) -> Plan:
     (_, first), *_ = made
-    lanes = tuple(_on(lane, kind) for kind, prepared in made for lane in prepared.plan.lanes)
+    lanes = tuple(
+        replace(lane, name=f"{lane.name}{ON_NODES}{kind.name}", where=kind)
+        for kind, prepared in made
+        for lane in prepared.plan.lanes
+    )
     alone, pace = pace_of(ask, first.machine, lanes)
     notes = tuple(dict.fromkeys(chain.from_iterable(prepared.plan.notes for _, prepared in made)))
     plan = replace(first.plan, lanes=lanes, alone=alone, pace=pace, notes=notes, nodes=fleet.nodes)
     return keep_apart(plan, launcher.why_alone(lanes))
-
-
-def _on(lane: PlannedLane, kind: NodeType) -> PlannedLane:
-    return replace(lane, name=f"{lane.name}{ON_NODES}{kind.name}", where=kind)
-
-
-def _refused(node: FleetNode, says: str) -> FleetNode:
-    return replace(node, problem=node.problem or says)
 
 
 PART = QuestionRun(prepare_race, Race)

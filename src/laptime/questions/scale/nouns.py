@@ -206,16 +206,12 @@ def say_curve(curve: ScaleCurve, kind: str) -> str:
     of = "" if curve.mode == "weak" else " of one batch"
     brings = f"{count_words(most.devices, kind)} give {gain_words(most.speedup)} the rate of one{of}"
     if curve.lost is None:
-        return f"{brings}{_profiled_words(curve)}."
+        profiled = curve.profiled
+        if profiled is None or profiled.exposed.value < WORTH_NAMING:
+            return f"{brings}."
+        exposed = percent(profiled.exposed.value)
+        return f"{brings}: by the profiler, {exposed} of a step is an exchange of gradients that nothing hides."
     return f"{brings}: {say_loss(curve.lost, most, kind)}."
-
-
-def _profiled_words(curve: ScaleCurve) -> str:
-    """Return what the profiler saw, where no experiment shows what is lost."""
-    seen = curve.profiled
-    if seen is None or seen.exposed.value < WORTH_NAMING:
-        return ""
-    return f": by the profiler, {percent(seen.exposed.value)} of a step is an exchange of gradients that nothing hides"
 
 
 def say_loss(lost: LostTime, point: ScalePoint, kind: str) -> str:
@@ -229,7 +225,12 @@ def say_loss(lost: LostTime, point: ScalePoint, kind: str) -> str:
             return f"{share} of a step is an exchange of gradients that nothing hides"
         case "straggler" if lost.straggler is not None:
             slow = lost.straggler
-            waited = _waited_words(lost)
+            if isinstance(slow.waited, Missing) or isinstance(slow.mean_waited, Missing):
+                waited = ", and all wait for it"
+            elif slow.waited - slow.mean_waited > slow.slower / 3:  # the slow rank waited for a core more than others
+                waited = f": it had no core for {percent(slow.waited)} of its time"
+            else:
+                waited = ", and all wait for it"
             return f"rank {slow.rank} ({slow.device}) takes {percent(slow.slower)} longer than the others{waited}"
         case "straggler" | "waiting":
             return f"for {share} of a step its ranks wait for the slowest one, each time another"
@@ -239,16 +240,6 @@ def say_loss(lost: LostTime, point: ScalePoint, kind: str) -> str:
             return f"for {share} of a step they wait for loaders, which do not keep up with {point.devices}"
         case _:
             return f"{share} of a step is lost because smaller batches keep a device less busy"
-
-
-def _waited_words(lost: LostTime) -> str:
-    """Return whether the slow rank had to wait for a core more than the others."""
-    slow = lost.straggler
-    if slow is None or isinstance(slow.waited, Missing) or isinstance(slow.mean_waited, Missing):
-        return ", and all wait for it"
-    if slow.waited - slow.mean_waited > slow.slower / 3:
-        return f": it had no core for {percent(slow.waited)} of its time"
-    return ", and all wait for it"
 
 
 def count_words(devices: int, kind: str) -> str:

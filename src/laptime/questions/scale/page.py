@@ -11,7 +11,6 @@ from laptime.model.record import Record
 from laptime.questions.scale.nouns import (
     WORTH_NAMING,
     LostPart,
-    LostTime,
     LostTo,
     Projection,
     RankRow,
@@ -55,14 +54,34 @@ def page_parts(record: Record, view: View) -> PageParts:
     else:
         slow = first.lost.straggler
         straggler_words = [f"Rank {slow.rank} ({slow.device}) takes {percent(slow.slower)} longer than the others."]
+    whole = first.all_cores
+    best = max((point.speedup.value for point in first.points if point.speedup is not None), default=0.0)
+    if whole is None or whole.speedup is None or whole.speedup.value <= best:
+        all_cores = []
+    else:
+        cores = record.machine.processor.cores_usable
+        all_cores = [
+            f"One process on all {cores} cores is faster: {times(whole.speedup.value)} the rate of one core's share."
+        ]
+    most = _most(first)
+    shown = [projection for projection in first.beyond if projection.devices // most in SHOWN_BEYOND]
+    if not shown:
+        beyond = ""
+    else:
+        gains = ", ".join(f"{projection.devices:,}: {gain_words(projection.speedup)}" for projection in shown)
+        held = first.held_out
+        check = ""
+        if held is not None:
+            check = f" It predicts the measured {held.devices} within {percent(abs(held.error))}."
+        beyond = f"Predicted for more {count_words(2, kind_of(record)).split()[1]} on such links: {gains}.{check}"
     return PageParts(
         answer=[*footnotes.distrust(record), Said(f"{place_words(record)}: {scaling.says}")],
         figures=[line for curve in scaling.curves for line in _figures(curve, record, view.inner)],
         notes=[
             *footnotes.failure_sentences(record),
             *straggler_words,
-            *_all_cores_words(first, record),
-            _beyond_words(first, record),
+            *all_cores,
+            beyond,
             *footnotes.doubts(record),
         ],
         done=" ".join(filter(None, [proof_sentence(of_training), footnotes.closing(record)])),
@@ -90,7 +109,11 @@ def _figures(curve: ScaleCurve, record: Record, view: View) -> list[str]:
     title = [f"{short_name(curve.of)}, {MODE_WORDS[curve.mode]}"] if several else []
     rows = [*curve.points, *([curve.all_cores] if curve.all_cores is not None else [])]
     table = table_or_sentences(_columns(curve, record, view), rows, view.width, color=view.color)
-    lost = [] if curve.lost is None else ["", *_lost_lines(curve.lost, record, view)]
+    lost: list[str] = []
+    if curve.lost is not None:  # where the time of a step goes, on the largest count
+        shown = [part for part in curve.lost.parts if part.share.value >= SHOWN_LEAST]
+        parts = ", ".join(f"{name_loss(part.of)} {percent(part.share.value)}{_doubt(part)}" for part in shown)
+        lost = ["", *wrap(f"A step on {count_words(curve.lost.devices, kind_of(record))}: {parts}.", view.width)]
     return [*title, *table, *lost, ""] if several else [*title, *table, *lost]
 
 
@@ -102,22 +125,33 @@ def _columns(curve: ScaleCurve, record: Record, view: View) -> list[Column[Scale
         return bar(length, most, SPEEDUP_BAR, blocks=view.blocks)
 
     return [
-        Column("", lambda each: _count_words(each, curve, record)),
+        Column(
+            "", lambda point: "all cores" if point is curve.all_cores else count_words(point.devices, kind_of(record))
+        ),
         Column("", bars, is_drawn=True),
-        Column("speed-up", _speedup_cell, least=19),
-        Column("of N", lambda each: "" if each is curve.all_cores else _efficiency(each), right=True),
-        Column("step", lambda each: "-" if each.step_ms is None else step(each.step_ms), right=True),
-        Column(f"{record.workload.items}/s", _rate, right=True),
+        Column(
+            "speed-up",
+            _speedup_cell,
+            least=19,
+        ),
+        Column(
+            "of N",
+            lambda point: (
+                "" if point is curve.all_cores else "-" if point.efficiency is None else percent(point.efficiency)
+            ),
+            right=True,
+        ),
+        Column("step", lambda point: "-" if point.step_ms is None else step(point.step_ms), right=True),
+        Column(
+            f"{record.workload.items}/s",
+            lambda point: (
+                "-"
+                if not point.step_ms or point.items_per_step is None
+                else number(point.items_per_step * 1e3 / point.step_ms)
+            ),
+            right=True,
+        ),
     ]
-
-
-def _most(curve: ScaleCurve) -> int:
-    """Return the largest count that was raced."""
-    return max((point.devices for point in curve.points), default=1) or 1
-
-
-def _count_words(point: ScalePoint, curve: ScaleCurve, record: Record) -> str:
-    return "all cores" if point is curve.all_cores else count_words(point.devices, kind_of(record))
 
 
 def _speedup_cell(point: ScalePoint) -> Cell:
@@ -126,21 +160,9 @@ def _speedup_cell(point: ScalePoint) -> Cell:
     return Cell("1" if point.devices == 1 and point.speedup.value == 1 else gain_words(point.speedup))
 
 
-def _efficiency(point: ScalePoint) -> str:
-    return "-" if point.efficiency is None else percent(point.efficiency)
-
-
-def _rate(point: ScalePoint) -> str:
-    if not point.step_ms or point.items_per_step is None:
-        return "-"
-    return number(point.items_per_step * 1e3 / point.step_ms)
-
-
-def _lost_lines(lost: LostTime, record: Record, view: View) -> list[str]:
-    """Return where the time of a step goes, on the largest count."""
-    shown = [part for part in lost.parts if part.share.value >= SHOWN_LEAST]
-    parts = ", ".join(f"{name_loss(each.of)} {percent(each.share.value)}{_doubt(each)}" for each in shown)
-    return wrap(f"A step on {count_words(lost.devices, kind_of(record))}: {parts}.", view.width)
+def _most(curve: ScaleCurve) -> int:
+    """Return the largest count that was raced."""
+    return max((point.devices for point in curve.points), default=1) or 1
 
 
 def _doubt(part: LostPart) -> str:
@@ -149,32 +171,10 @@ def _doubt(part: LostPart) -> str:
     return "" if is_sure or part.of == "computing" or part.share.value < WORTH_NAMING else " (not sure)"
 
 
-def _all_cores_words(curve: ScaleCurve, record: Record) -> list[str]:
-    """Return whether one process on all cores is faster than several."""
-    whole = curve.all_cores
-    best = max((point.speedup.value for point in curve.points if point.speedup is not None), default=0.0)
-    if whole is None or whole.speedup is None or whole.speedup.value <= best:
-        return []
-    cores = record.machine.processor.cores_usable
-    return [f"One process on all {cores} cores is faster: {times(whole.speedup.value)} the rate of one core's share."]
-
-
-def _beyond_words(curve: ScaleCurve, record: Record) -> str:
-    """Return what more devices would bring, with the means to doubt it."""
-    most = _most(curve)
-    shown = [projection for projection in curve.beyond if projection.devices // most in SHOWN_BEYOND]
-    if not shown:
-        return ""
-    told = ", ".join(f"{each.devices:,}: {gain_words(each.speedup)}" for each in shown)
-    held, check = curve.held_out, ""
-    if held is not None:
-        check = f" It predicts the measured {held.devices} within {percent(abs(held.error))}."
-    return f"Predicted for more {count_words(2, kind_of(record)).split()[1]} on such links: {told}.{check}"
-
-
 def _details(record: Record, scaling: Scaling, view: View) -> list[list[str]]:
     """Return all that was found, in sections."""
-    width, color = view.width, view.color
+    width = view.width
+    color = view.color
     kind = kind_of(record)
     sections: list[list[str]] = [header(record, width, color=color)]
     for curve in scaling.curves:
@@ -182,19 +182,47 @@ def _details(record: Record, scaling: Scaling, view: View) -> list[list[str]]:
             lost_table = wrap(f"Where the time of a step goes is not known: {curve.why_not('lost')}.", width, "  ")
         else:
             columns: list[Column[LostPart]] = [
-                Column("a step on all of them", lambda each: name_loss(each.of), least=18),
-                Column("share", lambda each: percent(each.share.value), right=True),
-                Column("between", lambda each: _between(each.share.low, each.share.high)),
+                Column("a step on all of them", lambda part: name_loss(part.of), least=18),
+                Column("share", lambda part: percent(part.share.value), right=True),
+                Column(
+                    "between",
+                    lambda part: (
+                        "one round"
+                        if isinstance(part.share.low, Missing) or isinstance(part.share.high, Missing)
+                        else f"{percent(part.share.low)} and {percent(part.share.high)}"
+                    ),
+                ),
             ]
             lost_table = table_or_sentences(columns, curve.lost.parts, width, color=color)
+        link = curve.link
+        if link is None:
+            link_words = f"What an exchange costs is not known: {curve.why_not('link')}."
+        else:
+            hides = (
+                f"hides {taken(link.hidden_ms)} of it"
+                if link.hidden_ms >= 0
+                else f"adds {taken(-link.hidden_ms)} to it"
+            )
+            link_words = (
+                f"An exchange alone: {taken(link.latency_us / 1e3)} a hop, {number(link.gb_per_s)} GB/s, "
+                f"{size(link.size_bytes)} of gradients; a step {hides}."
+            )
+        held = curve.held_out
+        if held is None:
+            held_out_words = f"The prediction was not checked: {curve.why_not('held_out')}."
+        else:
+            held_out_words = (
+                f"Checked: without {held.devices} devices, it predicts {times(held.predicted)} for them; "
+                f"measured were {times(held.measured)} ({held.error * 100:+.0f} %)."
+            )
         sections += [
             wrap(f"{short_name(curve.of)}, {curve.mode}: {say_curve(curve, kind)}", width, "  "),
             table_or_sentences(_columns(curve, record, view), curve.points, width, color=color),
             lost_table,
             [line for word in exchange_words(curve) for line in wrap(word, width, "  ")],
-            wrap(_link_words(curve), width, "  "),
+            wrap(link_words, width, "  "),
             _beyond_table(curve, width, color=color),
-            wrap(_held_out_words(curve), width, "  "),
+            wrap(held_out_words, width, "  "),
         ]
     return [
         *sections,
@@ -207,43 +235,40 @@ def _details(record: Record, scaling: Scaling, view: View) -> list[list[str]]:
     ]
 
 
-def _between(low: float | Missing, high: float | Missing) -> str:
-    if isinstance(low, Missing) or isinstance(high, Missing):
-        return "one round"
-    return f"{percent(low)} and {percent(high)}"
-
-
 def exchange_words(curve: ScaleCurve) -> list[str]:
     """Return the exchange by the profiler next to that by experiment, and whether the two differ."""
-    seen = curve.profiled
-    if seen is None:
+    profiled = curve.profiled
+    if profiled is None:
         return [f"What the profiler sees of the exchange is not known: {curve.why_not('profiled')}."]
-    told = f"By the profiler, {_share_words(seen.exposed)} of a step is an exchange that nothing hides"
-    told += f", and an exchange is in progress for {percent(seen.in_progress.value)} of a step."
+    sentence = f"By the profiler, {_share_words(profiled.exposed)} of a step is an exchange that nothing hides"
+    sentence += f", and an exchange is in progress for {percent(profiled.in_progress.value)} of a step."
     shares = {} if curve.lost is None else {part.of: part.share for part in curve.lost.parts}
     if "exchange" not in shares:
-        return [f"{told} There is no figure by experiment."]
-    found, waits = shares["exchange"], sum(shares[wait].value for wait in WAITS if wait in shares)
-    told += f" By experiment, {_share_words(found)} is exchange."
+        return [f"{sentence} There is no figure by experiment."]
+    found = shares["exchange"]
+    waits = sum(shares[wait].value for wait in WAITS if wait in shares)
+    sentence += f" By experiment, {_share_words(found)} is exchange."
     if waits >= SHOWN_LEAST:
-        told += f" The profiler may count waiting for slower processes, {percent(waits)} by experiment, as exchange."
-    apart = _apart(seen.exposed, found, max(0.0, waits))
+        sentence += (
+            f" The profiler may count waiting for slower processes, {percent(waits)} by experiment, as exchange."
+        )
+    apart = _apart(profiled.exposed, found, max(0.0, waits))
     if apart < DIFFERS_LEAST:
-        return [told]
-    more = "more" if seen.exposed.value > found.value else "less"
-    return [told, f"The profiler shows {apart * 100:.0f} points {more}. The answer is that of the experiment."]
+        return [sentence]
+    more = "more" if profiled.exposed.value > found.value else "less"
+    return [sentence, f"The profiler shows {apart * 100:.0f} points {more}. The answer is that of the experiment."]
 
 
-def _apart(seen: Bounded, found: Bounded, waits: float) -> float:
+def _apart(profiled: Bounded, found: Bounded, waits: float) -> float:
     """Return by how much the profiler's share surely differs from the experiment's, with any part of the waiting in it.
 
     It is 0 where the intervals meet.
     """
-    if seen.ends is not None and found.ends is not None:
-        (low, high), (least, most) = seen.ends, found.ends
+    if profiled.ends is not None and found.ends is not None:
+        (low, high), (least, most) = profiled.ends, found.ends
         if low <= most + waits and least <= high:
             return 0.0
-    return max(found.value - seen.value, seen.value - found.value - waits, 0.0)
+    return max(found.value - profiled.value, profiled.value - found.value - waits, 0.0)
 
 
 def _share_words(share: Bounded) -> str:
@@ -253,46 +278,29 @@ def _share_words(share: Bounded) -> str:
     return f"{percent(share.value)} ({percent(max(0.0, low))} to {percent(min(1.0, high))})"
 
 
-def _link_words(curve: ScaleCurve) -> str:
-    link = curve.link
-    if link is None:
-        return f"What an exchange costs is not known: {curve.why_not('link')}."
-    hides = f"hides {taken(link.hidden_ms)} of it" if link.hidden_ms >= 0 else f"adds {taken(-link.hidden_ms)} to it"
-    return (
-        f"An exchange alone: {taken(link.latency_us / 1e3)} a hop, {number(link.gb_per_s)} GB/s, "
-        f"{size(link.size_bytes)} of gradients; a step {hides}."
-    )
-
-
 def _beyond_table(curve: ScaleCurve, width: int, *, color: bool) -> list[str]:
     if not curve.beyond:
         return wrap(f"Nothing is predicted for more devices: {curve.why_not('beyond')}.", width, "  ")
     columns: list[Column[Projection]] = [
-        Column("devices", lambda each: f"{each.devices:,}", right=True),
-        Column("predicted speed-up", lambda each: gain_words(each.speedup)),
-        Column("limited most by", lambda each: "nothing" if each.binds is None else name_loss(each.binds), least=12),
+        Column("devices", lambda projection: f"{projection.devices:,}", right=True),
+        Column("predicted speed-up", lambda projection: gain_words(projection.speedup)),
+        Column(
+            "limited most by",
+            lambda projection: "nothing" if projection.binds is None else name_loss(projection.binds),
+            least=12,
+        ),
     ]
     return table_or_sentences(columns, curve.beyond, width, color=color)
 
 
-def _held_out_words(curve: ScaleCurve) -> str:
-    held = curve.held_out
-    if held is None:
-        return f"The prediction was not checked: {curve.why_not('held_out')}."
-    return (
-        f"Checked: without {held.devices} devices, it predicts {times(held.predicted)} for them; "
-        f"measured were {times(held.measured)} ({held.error * 100:+.0f} %)."
-    )
-
-
 def _rank_table(ranks: Sequence[RankRow], width: int, *, color: bool) -> list[str]:
     columns: list[Column[RankRow]] = [
-        Column("rank", lambda each: str(each.rank), right=True),
-        Column("device", lambda each: each.device),
-        Column("host", lambda each: each.host, least=8),
-        Column("first step", lambda each: step(each.first_step_ms), right=True),
-        Column("memory", lambda each: _memory(each.memory_bytes), right=True),
-        Column("of the device", lambda each: _memory(each.device_memory_bytes), right=True),
+        Column("rank", lambda row: str(row.rank), right=True),
+        Column("device", lambda row: row.device),
+        Column("host", lambda row: row.host, least=8),
+        Column("first step", lambda row: step(row.first_step_ms), right=True),
+        Column("memory", lambda row: _memory(row.memory_bytes), right=True),
+        Column("of the device", lambda row: _memory(row.device_memory_bytes), right=True),
     ]
     return table_or_sentences(columns, ranks, width, color=color) if ranks else []
 
@@ -307,15 +315,6 @@ def _memory(held: int | Missing) -> str:
 def figures(record: Record) -> list[Figure]:
     """Return all figures of a scale."""
     scaling = scaling_of(record)
-    return [
-        *_speedups(scaling),
-        *_lost(scaling),
-        *lane_bars(record),
-        *folded(*proof_figures(record), *step_figures(record.lanes), *reading_figures(record), *fact_figures(record)),
-    ]
-
-
-def _speedups(scaling: Scaling) -> list[Figure]:
     curves: list[Curve] = []
     most = 1
     for curve in scaling.curves:
@@ -329,9 +328,15 @@ def _speedups(scaling: Scaling) -> list[Figure]:
             ends = tuple(one.speedup.ends for one in curve.beyond)
             curves.append(Curve(f"{name}, predicted", beyond, "predicted", ends=ends))
     curves.append(Curve("N times", ((1.0, 1.0), (float(most), float(most)))))
-    across, up = Axis("devices", is_log=True, is_whole=True), Axis("times as fast as one", is_log=True)
+    across = Axis("devices", is_log=True, is_whole=True)
+    up = Axis("times as fast as one", is_log=True)
     says = "Items per second against one device. The straight line is what nothing lost would give."
-    return [Figure("What more devices bring", Plane(across, up, tuple(curves)), says)]
+    return [
+        Figure("What more devices bring", Plane(across, up, tuple(curves)), says),
+        *_lost(scaling),
+        *lane_bars(record),
+        *folded(*proof_figures(record), *step_figures(record.lanes), *reading_figures(record), *fact_figures(record)),
+    ]
 
 
 def _lost(scaling: Scaling) -> list[Figure]:
@@ -351,8 +356,8 @@ def _lost(scaling: Scaling) -> list[Figure]:
 def _lost_bar(name: str, share: Bounded) -> Bar:
     ends = share.ends
     low, high = (None, None) if ends is None else (max(100 * end, 0.0) for end in ends)
-    told = "" if ends is None else f" ({percent(ends[0])} to {percent(ends[1])})"
-    return Bar(name, max(100 * share.value, 0.0), low, high, percent(share.value) + told)
+    words = "" if ends is None else f" ({percent(ends[0])} to {percent(ends[1])})"
+    return Bar(name, max(100 * share.value, 0.0), low, high, percent(share.value) + words)
 
 
 def glance_of(record: Record, scaling: Scaling) -> Glance | None:
@@ -360,13 +365,13 @@ def glance_of(record: Record, scaling: Scaling) -> Glance | None:
     known = [(one, one.speedup) for one in scaling.curves[0].points if one.speedup is not None and one.devices > 1]
     if not known:
         return None
-    most, speedup = max(known, key=lambda each: each[0].devices)
+    most, speedup = max(known, key=lambda pair: pair[0].devices)
     ends = speedup.ends
-    told = "" if ends is None else f"{factor(ends[0], speedup.value)}-{factor(ends[1], speedup.value)} at 95 %"
+    words = "" if ends is None else f"{factor(ends[0], speedup.value)}-{factor(ends[1], speedup.value)} at 95 %"
     facts = [GlanceFact(f"{most.devices} devices", f"efficiency {percent(most.efficiency or 0.0)}")]
     facts += [GlanceFact(footnotes.runs_words(record), duration(record.elapsed_s))]
     says = scaling.says[:1].upper() + scaling.says[1:]
-    return Glance(f"{factor(speedup.value)}x", told, says, tuple(facts))
+    return Glance(f"{factor(speedup.value)}x", words, says, tuple(facts))
 
 
 def summary(record: Record) -> list[str]:

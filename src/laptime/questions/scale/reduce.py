@@ -48,7 +48,16 @@ def summarise_scaling(
     compared = {comparison.lane: comparison for comparison in comparisons}
     groups = dict.fromkeys((role.of, role.mode) for role in roles)
     curves = [_curve([role for role in roles if (role.of, role.mode) == group], named, compared) for group in groups]
-    return Scaling("", tuple(curves), tuple(_rank_rows(roles, named)))
+    most = max((role.devices for role in roles), default=0)
+    names = dict.fromkeys(role.name for role in roles if role.role == "several" and role.devices == most)
+    rows: list[RankRow] = []
+    for name in names:
+        result = next((result for result in reversed(named[name].heats) if result.heat.ranks), None)
+        for rank in result.heat.ranks if result is not None else ():
+            first_ms = rank.first_step_ns / 1e6
+            memory = rank.peak_memory_bytes
+            rows.append(RankRow(name, rank.rank, rank.device, rank.host, first_ms, memory, rank.device_memory_bytes))
+    return Scaling("", tuple(curves), tuple(rows))
 
 
 def _curve(
@@ -67,34 +76,33 @@ def _curve(
         "held_out": held_out,
         "profiled": profiled_exchange(lanes[max(points, key=lambda point: point.devices).lane].heats),
     }
-    known: dict[str, Any] = {name: each for name, each in found.items() if not isinstance(each, Missing)}
+    known: dict[str, Any] = {name: figure for name, figure in found.items() if not isinstance(figure, Missing)}
     return ScaleCurve(
         one.of,
         one.mode,
         tuple(points),
         **known,
         all_cores=None if whole is None else _point(whole, lanes[whole.name], compared, one.name),
-        absent={name: each for name, each in found.items() if isinstance(each, Missing)},
+        absent={name: figure for name, figure in found.items() if isinstance(figure, Missing)},
     )
 
 
 def _point(role: ScaleLane, lane: LaneResult, compared: Mapping[str, Comparison], one: str) -> ScalePoint:
     step_ms = None if lane.step_ms is None else lane.step_ms.median
-    return ScalePoint(role.devices, role.name, step_ms, lane.items_per_step, _speedup(lane, one, compared), lane.reason)
-
-
-def _speedup(lane: LaneResult, one: str, compared: Mapping[str, Comparison]) -> Bounded | None:
-    """Return how many times as fast as one device a lane is; a curve may begin at another lane than the record does."""
     if lane.name == one:
-        return Bounded(1.0, 1.0, 1.0)
-    found, first = compared.get(lane.name), compared.get(one)
-    if found is None:
-        return None
-    if first is None:
-        return Bounded(found.ratio, found.low, found.high)
-    pairs = [mine / theirs for mine, theirs in zip(found.ratios, first.ratios, strict=False)]
-    weights = [heat.counts for heat in lane.heats if heat.step_ms is not None]
-    return _span_of_ratios(pairs, weights if len(weights) == len(pairs) else ()) if pairs else None
+        speedup = Bounded(1.0, 1.0, 1.0)
+    else:
+        found = compared.get(lane.name)
+        first = compared.get(one)
+        if found is None:
+            speedup = None
+        elif first is None:
+            speedup = Bounded(found.ratio, found.low, found.high)
+        else:
+            pairs = [mine / theirs for mine, theirs in zip(found.ratios, first.ratios, strict=False)]
+            weights = [heat.counts for heat in lane.heats if heat.step_ms is not None]
+            speedup = _span_of_ratios(pairs, weights if len(weights) == len(pairs) else ()) if pairs else None
+    return ScalePoint(role.devices, role.name, step_ms, lane.items_per_step, speedup, lane.reason)
 
 
 def _span_of_ratios(ratios: Sequence[float], weights: Sequence[float] = ()) -> Bounded:
@@ -113,7 +121,7 @@ def _lost(
 ) -> LostTime | Missing:
     if not rounds:
         return NO_ROUND
-    alone = [each for each in rounds if each.alone is not None]
+    alone = [scale_round for scale_round in rounds if scale_round.alone is not None]
     if not alone:
         return NO_ALONE if any(role.role == "alone" for role in roles) else NOT_ALONE
     count = alone[0].count
@@ -153,12 +161,14 @@ def profiled_exchange(heats: Sequence[HeatResult]) -> ProfiledExchange | Missing
     """Return the mean over the heats of what the profiler saw in their first ranks."""
     done = [heat for heat in heats if heat.step_ms is not None]
     first = [result.heat.ranks[0] for result in done if result.heat.ranks]
-    seen = [report.collectives for report in first if report.collectives is not None]
-    if not seen:
+    reports = [report.collectives for report in first if report.collectives is not None]
+    if not reports:
         absent = [report.absent.get("collectives", NOT_RANKED) for report in first]
         return absent[-1] if absent else NOT_RANKED if done else NO_GROUP_HEAT
-    in_progress = _span([each.in_progress_ns / each.step_ns for each in seen])
-    return ProfiledExchange(seen[-1].by, in_progress, _span([each.exposed_ns / each.step_ns for each in seen]))
+    in_progress = _span([report.in_progress_ns / report.step_ns for report in reports])
+    return ProfiledExchange(
+        reports[-1].by, in_progress, _span([report.exposed_ns / report.step_ns for report in reports])
+    )
 
 
 def find_straggler(heats: Sequence[HeatResult]) -> Straggler | None:
@@ -174,10 +184,10 @@ def find_straggler(heats: Sequence[HeatResult]) -> Straggler | None:
         return Straggler(rank, "", "", slower, ONE_ROUND, ONE_ROUND)
     own = reports[-1][rank]
     waited = [[_waited(report.waited_s, report.timed_s) for report in ranks] for ranks in reports]
-    known = [row for row in waited if not any(isinstance(each, Missing) for each in row)]
+    known = [row for row in waited if not any(isinstance(share, Missing) for share in row)]
     if not known:
         return Straggler(rank, own.device, own.host, slower, waited[0][rank], waited[0][rank])
-    shares = [[each for each in row if not isinstance(each, Missing)] for row in known]
+    shares = [[share for share in row if not isinstance(share, Missing)] for row in known]
     mean = sum(sum(row) / len(row) for row in shares) / len(shares)
     return Straggler(rank, own.device, own.host, slower, sum(row[rank] for row in shares) / len(shares), mean)
 
@@ -186,19 +196,6 @@ def _waited(waited_s: float | Missing, timed_s: float) -> float | Missing:
     if isinstance(waited_s, Missing):
         return waited_s
     return waited_s / timed_s if timed_s else 0.0
-
-
-def _rank_rows(roles: Sequence[ScaleLane], lanes: Mapping[str, LaneResult]) -> list[RankRow]:
-    """Return each rank's first step and memory, on the largest count of each curve."""
-    most = max((role.devices for role in roles), default=0)
-    names = dict.fromkeys(role.name for role in roles if role.role == "several" and role.devices == most)
-    rows: list[RankRow] = []
-    for name in names:
-        result = next((result for result in reversed(lanes[name].heats) if result.heat.ranks), None)
-        for rank in result.heat.ranks if result is not None else ():
-            first_ms, memory = rank.first_step_ns / 1e6, rank.peak_memory_bytes
-            rows.append(RankRow(name, rank.rank, rank.device, rank.host, first_ms, memory, rank.device_memory_bytes))
-    return rows
 
 
 # What one round of a scale shows: the steps of its lanes, measured in turns, and where a step's time goes.
@@ -276,7 +273,9 @@ class ScaleRound:
 
     def parts_ms(self) -> dict[LostTo, float]:
         """Return where the time of a step on all devices goes. The parts add up to the step."""
-        step_ms, alone, apart = self.several_ms[self.count], self.alone, self.apart
+        step_ms = self.several_ms[self.count]
+        alone = self.alone
+        apart = self.apart
         if alone is None or apart is None:
             return {"computing": self.computing_ms, "exchange": step_ms - self.computing_ms}
         loader = self.loader_ms
@@ -298,7 +297,10 @@ def rounds_of(roles: Sequence[ScaleLane], lanes: Mapping[str, LaneResult]) -> li
     most = max((count for role, count in named if role == "several"), default=0)
     if not most:
         return []
-    heats = {key: _by_round(lane) for key, lane in named.items()}
+    heats = {
+        key: {result.heat.round: result for result in lane.heats if result.step_ms is not None}
+        for key, lane in named.items()
+    }
     both = heats["one", 1].keys() & heats["several", most].keys()
     return [_round(roles[0].mode, most, number, heats) for number in sorted(both)]
 
@@ -310,19 +312,15 @@ def ranks_alone(heat: HeatResult, times: float) -> AloneRanks | None:
         return None
     steps = sum(window.steps for window in windows)
     per_step = times / steps / 1e6
-    told = [window.ranks for window in windows if window.ranks is not None]
-    rank_ns = [sum(column) for column in zip(*(rank_times.rank_ns for rank_times in told), strict=True)]
+    ranks = [window.ranks for window in windows if window.ranks is not None]
+    rank_ns = [sum(column) for column in zip(*(rank_times.rank_ns for rank_times in ranks), strict=True)]
     draws = [ns for window in windows for ns in window.step_ns]
     middle = sum(draws) / len(draws) if draws else 0.0
     return AloneRanks(
-        tuple(each * per_step for each in rank_ns),
-        sum(rank_times.slowest_ns for rank_times in told) * per_step,
+        tuple(ns * per_step for ns in rank_ns),
+        sum(rank_times.slowest_ns for rank_times in ranks) * per_step,
         tuple(draw / middle for draw in draws) if middle else (),
     )
-
-
-def _by_round(lane: LaneResult) -> dict[int, HeatResult]:
-    return {result.heat.round: result for result in lane.heats if result.step_ms is not None}
 
 
 def _round(
@@ -338,8 +336,13 @@ def _round(
     def taken(heat: HeatResult | None) -> float | None:
         return None if heat is None else one_ms * step_ratio(one, heat)
 
-    alone, ready = find("alone", most), find("several ready", most)
-    several = {count: each[number] for (role, count), each in heats.items() if role == "several" and number in each}
+    alone = find("alone", most)
+    ready = find("several ready", most)
+    several = {
+        count: by_number[number]
+        for (role, count), by_number in heats.items()
+        if role == "several" and number in by_number
+    }
     return ScaleRound(
         mode,
         most,
@@ -446,10 +449,8 @@ def fit_all_reduce(exchanges: Sequence[Exchange], devices: int) -> AllReduceCost
     """Return what a hop and a byte cost, from an exchange of next to nothing and one of all gradients."""
     if devices < 2 or not exchanges:
         return None
-    small, large = (
-        min(exchanges, key=lambda exchange: exchange.size_bytes),
-        max(exchanges, key=lambda exchange: exchange.size_bytes),
-    )
+    small = min(exchanges, key=lambda exchange: exchange.size_bytes)
+    large = max(exchanges, key=lambda exchange: exchange.size_bytes)
     hops = 2 * (devices - 1)
     hop_ms = small.ns / 1e6 / hops
     byte_ms = max(0.0, large.ns - small.ns) / 1e6 / (_share_sent(devices) * large.size_bytes)
@@ -490,9 +491,13 @@ def hold_out(rounds: Sequence[ScaleRound]) -> HeldOut | Missing:
     counts = sorted({count for scale_round in rounds for count in scale_round.several_ms})
     if len(counts) < 2:
         return Missing("the smaller counts are one device alone: none could be held out")
-    largest, below = counts[-1], counts[-2]
+    largest = counts[-1]
+    below = counts[-2]
     pairs = [
-        (model.speedup(largest), _predicted_speedup(scale_round, largest))
+        (
+            model.speedup(largest),
+            (largest if scale_round.mode == "weak" else 1) * scale_round.one_ms / scale_round.several_ms[largest],
+        )
         for scale_round in rounds
         if largest in scale_round.several_ms and (model := fit(scale_round, below)) is not None
     ]
@@ -500,10 +505,6 @@ def hold_out(rounds: Sequence[ScaleRound]) -> HeldOut | Missing:
         return NO_EXCHANGE
     predicted, measured = (sum(column) / len(pairs) for column in zip(*pairs, strict=True))
     return HeldOut(largest, predicted, measured)
-
-
-def _predicted_speedup(seen: ScaleRound, count: int) -> float:
-    return (count if seen.mode == "weak" else 1) * seen.one_ms / seen.several_ms[count]
 
 
 def _project(fits: Sequence[StepModel], devices: int, off: float) -> Projection:

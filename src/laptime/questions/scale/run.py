@@ -46,7 +46,8 @@ def prepare_scale(ask: Ask, machine: Machine, launcher: Launcher = LOCAL) -> Sca
         raise UsageError("laptime scale takes lanes, and --every races all that is installed", "name lanes")
     single = replace(ask, lanes=tuple(map(without_groups, ask.lanes)))
     prepared = prepare(replace(single, lanes=tuple(dict.fromkeys(single.lanes))), machine, launcher, one_lane=True)
-    subject, workload = prepared.plan.subject, find_subject(ask.what)[1]
+    subject = prepared.plan.subject
+    workload = find_subject(ask.what)[1]
     given = facts_of(prepared, workload)
     named = ask.lanes or prepared.plan.ask.lanes
     asked = [_with_device(text, prepared) for text in named]
@@ -73,7 +74,8 @@ class ScaleRace:
     """A race over counts of devices, and what it shows."""
 
     def __init__(self, job: Job, prepared: ScalePrepared) -> None:
-        self._race, self._roles = Race(job, prepared), prepared.roles
+        self._race = Race(job, prepared)
+        self._roles = prepared.roles
         self.run = self._race.run
 
     def reduce(self, status: RecordStatus) -> Outcome:
@@ -105,8 +107,8 @@ class ScaleLanes:
 def check_scale(ask: ScaleAsk) -> None:
     """Refuse counts that cannot be raced, and two ways in which the batch grows."""
     if len(ask.growth) > 1:
-        said = " and ".join(f"--{each}" for each in ask.growth)
-        raise UsageError(f"{said} say how the batch grows, and only one can", "name one; --both races both")
+        options = " and ".join(f"--{option}" for option in ask.growth)
+        raise UsageError(f"{options} say how the batch grows, and only one can", "name one; --both races both")
     check_ranges(ask)
     if len(set(ask.devices)) < len(ask.devices):
         raise UsageError(f"--devices {','.join(map(str, ask.devices))}: a count is named twice", "name each once")
@@ -147,12 +149,15 @@ def plan_scale(ask: ScaleAsk, asked: Sequence[Lane], facts: ScaleFacts) -> Scale
 
 def _lanes_of(lane: Lane, mode: Mode, ask: ScaleAsk, facts: ScaleFacts) -> list[tuple[Role, int, Lane]]:
     """Return what one asked lane needs in one mode: the role, the count of devices, and the lane."""
-    machine, subject, plan = facts.machine, facts.subject, facts.plan
+    machine = facts.machine
+    subject = facts.subject
+    plan = facts.plan
     if is_group(lane.device):
         raise UsageError(f"laptime scale: {lane.device} names devices itself", "name one device, and --devices 1,2,4")
     single = replace(lane, overrides=tuple(override for override in lane.overrides if override[0] not in OF_GROUPS))
     first = plan(single)
-    device, counts = first.device, _counts(ask, first, machine)
+    device = first.device
+    counts = _counts(ask, first, machine)
     most = max(counts)
     on_cores = device.kind == "cpu" and lane.row.spreads == "ranks"
     named = dict(lane.overrides)
@@ -220,7 +225,7 @@ def _with(lane: Lane, settings: dict[str, str]) -> Lane:
 def without_groups(text: str) -> str:
     """Return a lane without the words that only several devices have, so that it can be planned on one."""
     *place, settings = text.split("/")
-    words = [each for each in settings.split("+") if each.partition("=")[0] not in {*MODES, *HOW_TO_SHARE, "sync"}]
+    words = [word for word in settings.split("+") if word.partition("=")[0] not in {*MODES, *HOW_TO_SHARE, "sync"}]
     return "/".join([*place, "+".join(words)] if words else place)
 
 

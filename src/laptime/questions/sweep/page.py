@@ -28,9 +28,22 @@ def page_parts(record: Record, view: View) -> PageParts:
     """Return what the page says."""
     sweep = sweep_of(record)
     view = replace(view, width=max(view.width, NARROWEST))
+    lines: list[str] = []
+    for along in _alongs(sweep):
+        lines += [] if along is None else [f"{sweep.axes[-1].name} {along}"]
+        found = {(cell.of, cell.at): cell for cell in sweep.cells}
+        rest = () if along is None else (along,)
+        rows = [
+            (value, [found.get((lane, (value, *rest))) for lane in lanes_of(sweep)]) for value in sweep.axes[0].values
+        ]
+        drawn = lay_out_table(
+            _columns(sweep, record, view.inner, has_bars=True), rows, view.inner.width, color=view.inner.color
+        )
+        plain = _columns(sweep, record, view.inner, has_bars=False)
+        lines += drawn or table_or_sentences(plain, rows, view.inner.width, color=view.inner.color)
     return PageParts(
         answer=[*footnotes.distrust(record), Said(f"{place_words(record)}: {sweep.says}")],
-        figures=_figures(sweep, record, view.inner),
+        figures=lines,
         notes=[*(note for curve in sweep.curves for note in _notes(curve, sweep)), *footnotes.doubts(record)],
         done=" ".join(filter(None, [f"{_raced(sweep)} cells have a result.", footnotes.closing(record)])),
         then=[],
@@ -55,30 +68,19 @@ def _alongs(sweep: Sweep) -> tuple[str | None, ...]:
     return sweep.axes[1].values if len(sweep.axes) > 1 else (None,)
 
 
-def _figures(sweep: Sweep, record: Record, view: View) -> list[str]:
-    """Return a table of rates for each value of the second axis, on a wide page with bars of one scale."""
-    lines: list[str] = []
-    for along in _alongs(sweep):
-        lines += [] if along is None else [f"{sweep.axes[-1].name} {along}"]
-        found = {(cell.of, cell.at): cell for cell in sweep.cells}
-        rest = () if along is None else (along,)
-        rows = [
-            (value, [found.get((lane, (value, *rest))) for lane in lanes_of(sweep)]) for value in sweep.axes[0].values
-        ]
-        drawn = lay_out_table(_columns(sweep, record, view, has_bars=True), rows, view.width, color=view.color)
-        plain = _columns(sweep, record, view, has_bars=False)
-        lines += drawn or table_or_sentences(plain, rows, view.width, color=view.color)
-    return lines
-
-
 def _columns(sweep: Sweep, record: Record, view: View, *, has_bars: bool) -> list[Column[SweepRow]]:
     lanes = lanes_of(sweep)
     most = max((cell.items_per_s for cell in sweep.cells if cell.items_per_s), default=1.0)
+
+    def rate_bar(cell: SweepCell | None) -> str:
+        return bar(None if cell is None else cell.items_per_s, most, RATE_BAR, blocks=view.blocks)
+
     columns: list[Column[SweepRow]] = [Column(sweep.axes[0].name, lambda row: row[0], right=True)]
     for place, lane in enumerate(lanes):
-        name, rate = short_name(lane), f"{record.workload.items}/s"
+        name = short_name(lane)
+        rate = f"{record.workload.items}/s"
         if has_bars:
-            columns.append(Column(name, _of(place, lambda cell: _bar(cell, most, view))))
+            columns.append(Column(name, _of(place, rate_bar)))
         columns.append(Column(rate if has_bars else f"{name} {rate}", _of(place, _rate), right=True, least=8))
         if len(lanes) == 1:
             columns.append(Column("step", _of(place, _step), right=True))
@@ -89,10 +91,6 @@ def _columns(sweep: Sweep, record: Record, view: View, *, has_bars: bool) -> lis
 def _of(place: int, show: Callable[[SweepCell | None], Cell | str]) -> Callable[[SweepRow], Cell | str]:
     """Return what shows the cell of one lane in a row."""
     return lambda row: show(row[1][place])
-
-
-def _bar(cell: SweepCell | None, most: float, view: View) -> str:
-    return bar(None if cell is None else cell.items_per_s, most, RATE_BAR, blocks=view.blocks)
 
 
 def _rate(cell: SweepCell | None) -> Cell:
@@ -110,10 +108,6 @@ def _step(cell: SweepCell | None) -> str:
     return "-" if cell is None or cell.step_ms is None else step(cell.step_ms)
 
 
-def _parameters(cell: SweepCell) -> str:
-    return "-" if cell.parameters is None else f"{cell.parameters:,}"
-
-
 def _memory(cell: SweepCell | None) -> str:
     return "-" if cell is None else _size(cell.memory_bytes)
 
@@ -124,32 +118,33 @@ def _size(count_bytes: int | Missing | None) -> str:
 
 def _notes(curve: SweepCurve, sweep: Sweep) -> list[str]:
     """Return the knee, what an empty step takes, and the largest batch that fits."""
-    axis, name = sweep.axes[0].name, short_name(curve.of)
+    axis = sweep.axes[0].name
+    name = short_name(curve.of)
     along = "" if curve.along is None else f" with {sweep.axes[-1].name} {curve.along}"
-    told = []
+    notes = []
     if curve.knee is not None:
-        told.append(f"{name}{along} has 90 % of its highest rate from {axis} {curve.knee} on.")
+        notes.append(f"{name}{along} has 90 % of its highest rate from {axis} {curve.knee} on.")
     if curve.empty_ms is not None and (empty := _empty(curve.empty_ms)):
-        told.append(f"A step of {name}{along} with nothing in it would take {empty}.")
+        notes.append(f"A step of {name}{along} with nothing in it would take {empty}.")
     if curve.largest is not None:
-        told.append(f"The largest batch of {name}{along} that fits into memory is {curve.largest} (within 5 %).")
-    return [*told, *_left_out(curve, sweep, f"{name}{along}")]
+        notes.append(f"The largest batch of {name}{along} that fits into memory is {curve.largest} (within 5 %).")
+    return [*notes, *_left_out(curve, sweep, f"{name}{along}")]
 
 
 def _left_out(curve: SweepCurve, sweep: Sweep, name: str) -> list[str]:
     """Return what of a lane was not run because it surely does not fit, and by which estimate."""
-    mine = [cell for cell in sweep.cells if cell.of == curve.of and cell.at[1:] == _rest(curve)]
-    large, long = [each for each in mine if each.too_large], [each for each in mine if each.too_long]
-    told = []
+    rest = () if curve.along is None else (curve.along,)
+    mine = [cell for cell in sweep.cells if cell.of == curve.of and cell.at[1:] == rest]
+    large = [cell for cell in mine if cell.too_large]
+    long = [cell for cell in mine if cell.too_long]
+    notes = []
     for cells in filter(None, (long, large)):
         from_on = " and above" if len(cells) > 1 else ""
-        told.append(f"{name} was left out at {sweep.axes[0].name} {cells[0].at[0]}{from_on}: {cells[0].reason}.")
+        notes.append(f"{name} was left out at {sweep.axes[0].name} {cells[0].at[0]}{from_on}: {cells[0].reason}.")
     why_not_found = curve.absent.get("largest")
-    return [" ".join([*told, f"For {name}, {why_not_found.missing}."])] if large and why_not_found is not None else told
-
-
-def _rest(curve: SweepCurve) -> tuple[str, ...]:
-    return () if curve.along is None else (curve.along,)
+    return (
+        [" ".join([*notes, f"For {name}, {why_not_found.missing}."])] if large and why_not_found is not None else notes
+    )
 
 
 def _empty(empty: Bounded) -> str:
@@ -166,18 +161,21 @@ def _raced(sweep: Sweep) -> str:
 
 def _details(record: Record, sweep: Sweep, view: View) -> list[list[str]]:
     """Return every cell, and why some have no result."""
-    width, color = view.width, view.color
+    width = view.width
+    color = view.color
     columns: list[Column[SweepCell]] = [
-        Column("lane", lambda each: short_name(each.of), least=12),
-        Column(", ".join(axis.name for axis in sweep.axes), lambda each: ", ".join(each.at), right=True),
+        Column("lane", lambda cell: short_name(cell.of), least=12),
+        Column(", ".join(axis.name for axis in sweep.axes), lambda cell: ", ".join(cell.at), right=True),
         Column("step", _step, right=True),
         Column(f"{record.workload.items}/s", _rate, right=True),
         Column("memory", _memory, right=True),
     ]
     if any(axis.name == WIDTH_AXIS for axis in sweep.axes):
-        columns.insert(2, Column("parameters", _parameters, right=True))
+        columns.insert(
+            2, Column("parameters", lambda cell: "-" if cell.parameters is None else f"{cell.parameters:,}", right=True)
+        )
     if any(isinstance(cell.estimated_memory_bytes, int) for cell in sweep.cells):
-        columns.append(Column("estimated before", lambda each: _size(each.estimated_memory_bytes), right=True))
+        columns.append(Column("estimated before", lambda cell: _size(cell.estimated_memory_bytes), right=True))
     reasons = dict.fromkeys(
         f"{short_name(cell.of)}, {', '.join(cell.at)}: {cell.reason}" for cell in sweep.cells if cell.reason
     )
@@ -227,7 +225,8 @@ def _curves(sweep: Sweep, record: Record, what: str) -> list[Figure]:
                 for sweep_cell in sweep.cells
                 if sweep_cell.of == of and (along is None or sweep_cell.at[1] == along)
             ]
-            points, ends = [], []
+            points = []
+            ends = []
             for cell in cells:
                 lane = lanes.get(cell.lane or "")
                 value = cell.items_per_s if what == "rate" else cell.step_ms
@@ -273,7 +272,7 @@ def _factor_figures(sweep: Sweep) -> list[Figure]:
             )
             for crossover in crossed
         )
-        said = [
+        sentences = [
             f"{short_name(crossover.lane)} {'may overtake' if is_of_one_round(crossover.at) else 'overtakes'} "
             f"{short_name(crossover.against)} at {axis} {bounded_words(crossover.at)}"
             + (f" with {sweep.axes[-1].name} {crossover.along}." if crossover.along is not None else ".")
@@ -281,7 +280,7 @@ def _factor_figures(sweep: Sweep) -> list[Figure]:
         ]
         has_ends = any(ends for curve in curves for ends in curve.ends)
         band = "The band is the 95 % interval." if has_ends else ONE_HEAT_EACH
-        says = " ".join([*said, f"Above the line at 1, {short_name(lane)} is faster.", band])
+        says = " ".join([*sentences, f"Above the line at 1, {short_name(lane)} is faster.", band])
         up = Axis("times as fast", is_log=True)
         title = f"How many times as fast is {short_name(lane)} as {short_name(against)}?"
         found += [Figure(title, Plane(_across(sweep), up, tuple(curves), bands, at=1.0), says)] if curves else []
@@ -293,7 +292,8 @@ def glance_of(record: Record, sweep: Sweep) -> Glance | None:
     best = max(sweep.curves, key=lambda curve: curve.best_items_per_s, default=None)
     if best is None:
         return None
-    axis, items = sweep.axes[0].name, record.workload.items
+    axis = sweep.axes[0].name
+    items = record.workload.items
     along = "" if best.along is None else f", {sweep.axes[-1].name} {best.along}"
     fact = GlanceFact(
         f"{number(best.best_items_per_s)} {items}/s", f"{short_name(best.of)} at {axis} {best.best_at}{along}"

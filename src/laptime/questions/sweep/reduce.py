@@ -37,7 +37,8 @@ def find_crossovers(points: Sequence[RatioPoint]) -> list[tuple[Bounded, bool]]:
             continue
         rises = before.ratio < 1
         at = _passes(before.value, before.ratio, after.value, after.ratio)
-        upper, lower = _crossing(points, at, "high"), _crossing(points, at, "low")
+        upper = _crossing(points, at, "high")
+        lower = _crossing(points, at, "low")
         low, high = (upper, lower) if rises else (lower, upper)
         at_most = low if isinstance(low, Missing) else min(low, at)
         at_least = high if isinstance(high, Missing) else max(high, at)
@@ -83,11 +84,11 @@ def find_empty_step(heats: Sequence[tuple[float, Sequence[HeatResult]]]) -> Boun
     where there are five.
     """
     smallest = sorted(heats, key=lambda pair: pair[0])[:EMPTY_POINTS_MOST]
-    steps = [(value, [heat.step_ms for heat in each if heat.step_ms is not None]) for value, each in smallest]
-    rounds = min((len(each) for _, each in steps), default=0)
+    steps = [(value, [heat.step_ms for heat in heats if heat.step_ms is not None]) for value, heats in smallest]
+    rounds = min((len(steps_ms) for _, steps_ms in steps), default=0)
     if len(steps) < EMPTY_POINTS or not rounds:
         return Missing(f"fewer than {EMPTY_POINTS} batches were raced")
-    ends = [_at_zero([(value, each[number]) for value, each in steps]) for number in range(rounds)]
+    ends = [_at_zero([(value, steps_ms[number]) for value, steps_ms in steps]) for number in range(rounds)]
     if len(ends) == 1:
         return Bounded(ends[0], ONE_ROUND, ONE_ROUND)
     return Bounded(*mean_interval(ends, ALPHA))

@@ -81,7 +81,7 @@ def _read_values(name: str, text: str) -> At:
         first, last = map(float, found.groups())
         if first >= last:
             raise UsageError(f"--{name} {text}: the first value has to be less than the last", "such as 1..1024")
-        values = [str(int(each)) if each.is_integer() else f"{each:g}" for each in _doubled(first, last)]
+        values = [str(int(value)) if value.is_integer() else f"{value:g}" for value in _doubled(first, last)]
     else:
         values = text.split(",")
     for value in values:
@@ -196,7 +196,8 @@ class SweepRace:
     """A running sweep: the cells, which of them have failed, and the halving of batches that do not fit."""
 
     def __init__(self, job: Job, prepared: SweepPrepared) -> None:
-        self._job, self._prepared = job, prepared
+        self._job = job
+        self._prepared = prepared
         pace = shortest_pace(job.plan.pace, takes_turns=job.plan.alone is None)
         self._rounds = HeatRounds(job, pace, examines=lambda _lane: False)
         self._fitting = Fitting(self._rounds)
@@ -211,14 +212,17 @@ class SweepRace:
 
     def run(self) -> None:
         """Race every value once, then again as long as the budget allows."""
-        rounds, values = self._rounds, grid(self._prepared.axes)
+        rounds = self._rounds
+        axes = self._prepared.axes
+        values = grid(axes)
         with rounds.prestarter() as prestarter:
             rounds.make_ready(prestarter)
             for number in range(HEATS_USUAL):
                 began_s = self._job.left_s
                 for place, at in enumerate(values if number % 2 == 0 else values[::-1], 1):
                     again = f"pass {number + 1}, " if number else ""
-                    self._doing = f"{again}cell {place} of {len(values)}: {self._words_of(at)}"
+                    where = ", ".join(f"{axis.name} {value}" for axis, value in zip(axes, at, strict=True))
+                    self._doing = f"{again}cell {place} of {len(values)}: {where}"
                     self._is_news = number == 0 or place == 1  # a line a cell where there is no terminal, once
                     if number == 0 or self._round_s / len(values) <= self._job.left_s:
                         self._race(at, prestarter)
@@ -229,7 +233,9 @@ class SweepRace:
                     break
 
     def reduce(self, status: RecordStatus) -> Outcome:
-        lanes, rounds, prepared = self._rounds.results(), self._rounds, self._prepared
+        lanes = self._rounds.results()
+        rounds = self._rounds
+        prepared = self._prepared
         sweep = None
         if status != "running":
             refused = {place: cell.says for place, cell in prepared.cells.items() if isinstance(cell, UsageError)}
@@ -251,9 +257,6 @@ class SweepRace:
     def _describe(self) -> Progress:
         job = self._job
         return Progress(self._doing, job.elapsed_s, max(job.left_s, 0.0), is_most=False, is_news=self._is_news)
-
-    def _words_of(self, at: At) -> str:
-        return ", ".join(f"{axis.name} {value}" for axis, value in zip(self._prepared.axes, at, strict=True))
 
     def _race(self, at: At, prestarter: Prestarter) -> None:
         """Race all lanes that can be at these values."""
@@ -321,14 +324,21 @@ class SweepRace:
     def _halve(self, name: str, lane: Lane, rest: At, prestarter: Prestarter) -> None:
         """Find the largest batch of a lane, unless the budget ends before."""
         values = self._prepared.axes[0].values
-        full = [int(value) for value in values if self._does_not_fit(name, (value, *rest))]
+        cells = {value: (value, *rest) for value in values}
+        full = [
+            int(value) for value, at in cells.items() if (name, at) in self._too_large or self._has_no_room(name, at)
+        ]
         if not full:
             return
         fits = max((int(value) for value in values if self._fits(name, (value, *rest))), default=0)
         fails = min(full)
-        value = self._likely_largest(lane, rest, fits, fails) or size_between(fits, fails)
+        # By its estimate, the largest batch may be between one that fits and one that does not
+        smallest_full = self._prepared.plan_cell(lane, (str(fails), *rest))
+        likely = None if isinstance(smallest_full, UsageError) else self._fitting.largest_batch(smallest_full)
+        value = (likely if likely is not None and fits < likely < fails else None) or size_between(fits, fails)
         while value is not None and self._job.left_s > 0:
-            self._doing, self._is_news = f"largest batch of {short(name)} that fits: {value}?", True
+            self._doing = f"largest batch of {short(name)} that fits: {value}?"
+            self._is_news = True
             planned = self._prepared.plan_cell(lane, (str(value), *rest))
             if isinstance(planned, UsageError) or self._why_too_long(planned, self._job.left_s) is not None:
                 return
@@ -343,15 +353,6 @@ class SweepRace:
             value = size_between(fits, fails)
         if fits and value is None:
             self._largest[name, rest[0] if rest else None] = fits
-
-    def _likely_largest(self, lane: Lane, rest: At, fits: int, fails: int) -> int | None:
-        """Return the largest batch that fits by its estimate, if it is between one that does and one that does not."""
-        planned = self._prepared.plan_cell(lane, (str(fails), *rest))
-        likely = None if isinstance(planned, UsageError) else self._fitting.largest_batch(planned)
-        return likely if likely is not None and fits < likely < fails else None
-
-    def _does_not_fit(self, name: str, at: At) -> bool:
-        return (name, at) in self._too_large or self._has_no_room(name, at)
 
     def _fits(self, name: str, at: At) -> bool:
         planned = self._prepared.cells.get((name, at))
@@ -390,9 +391,12 @@ class Swept:
 
 def describe_sweep(swept: Swept, lanes: Sequence[LaneResult]) -> Sweep:
     """Return the whole answer from the lanes that raced."""
-    axes, asked, names, reasons = swept.axes, swept.asked, swept.names, swept.reasons
+    axes = swept.axes
+    asked = swept.asked
+    names = swept.names
+    reasons = swept.reasons
     found = {lane.name: lane for lane in lanes}
-    places = sorted({*names, *reasons}, key=lambda place: (asked.index(place[0]), [float(each) for each in place[1]]))
+    places = sorted({*names, *reasons}, key=lambda place: (asked.index(place[0]), [float(word) for word in place[1]]))
     cells = tuple(
         replace(
             _cell(place, names, reasons, found),
@@ -414,12 +418,12 @@ def describe_sweep(swept: Swept, lanes: Sequence[LaneResult]) -> Sweep:
             ]
             for name in asked
         }
-        for name, each in row.items():
+        for name, results in row.items():
             mine = [cell for cell in cells if cell.of == name and cell.at[1:] == rest]
             is_full = any(cell.too_large or cell.out_of_memory for cell in mine)
             why_not = NOT_FOUND if is_full else TOO_LONG if any(cell.too_long for cell in mine) else FITS_ALL
             largest = swept.largest.get((name, along)) or why_not
-            curve = _curve(name, along, axes[0], each, largest)
+            curve = _curve(name, along, axes[0], results, largest)
             curves += [] if curve is None else [curve]
         factors += _factors(row, along)
     sweep = Sweep("", axes, cells, tuple(curves), tuple(_crossovers(factors)), tuple(factors))
@@ -440,7 +444,7 @@ def _cell(
     counted = (result.heat.process.parameters for result in lane.heats)
     return SweepCell(
         name, at, lane.name, lane.step_ms.median, lane.items_per_s.median, memory_of(lane),
-        parameters=next((each for each in counted if each is not None), None),
+        parameters=next((count for count in counted if count is not None), None),
     )  # fmt: skip
 
 
@@ -470,7 +474,7 @@ def _curve(
         knee=None if isinstance(knee, Missing) else knee,
         largest=None if isinstance(largest, Missing) else largest,
         empty_ms=None if isinstance(empty, Missing) else empty,
-        absent={key: each for key, each in found if isinstance(each, Missing)},
+        absent={key: figure for key, figure in found if isinstance(figure, Missing)},
     )
 
 
@@ -511,14 +515,14 @@ def _say(sweep: Sweep, found: Mapping[str, LaneResult]) -> str:
     axis = sweep.axes[0].name
     if not sweep.curves:
         return "nothing finished."
-    told = [
+    sentences = [
         f"{short(crossover.lane)} {'may overtake' if is_of_one_round(crossover.at) else 'overtakes'} "
         f"{short(crossover.against)} at {axis} {bounded_words(crossover.at)}{_along(sweep, crossover.along)}."
         for crossover in sweep.crossovers
     ]
-    if told:
+    if sentences:
         more = [MORE_HEATS] if any(is_of_one_round(crossover.at) for crossover in sweep.crossovers) else []
-        return " ".join([*told, *more])
+        return " ".join([*sentences, *more])
     best = max(sweep.curves, key=lambda curve: curve.best_items_per_s)
     at = (best.best_at,) if best.along is None else (best.best_at, best.along)
     step = next(found[cell.lane].step_ms for cell in sweep.cells if (cell.of, cell.at) == (best.of, at) and cell.lane)

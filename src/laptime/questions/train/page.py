@@ -70,7 +70,8 @@ def page_parts(record: Record, view: View) -> PageParts:
         *filter(None, [first_lap_words(record), reached_words(record), published_laps(record, view.width)]),
     ]
     full = training_of(record)
-    laps, elapsed = sum(map(count_checkpoints, full.runs)), duration(record.elapsed_s)
+    laps = sum(map(count_checkpoints, full.runs))
+    elapsed = duration(record.elapsed_s)
     if _is_whole(record):
         closing = f"{laps:,} lap{'s' * (laps != 1)}, {elapsed}."
     else:
@@ -97,14 +98,15 @@ def _answer(record: Record) -> str:
     count = full.protocol.laps
     laps = f"{count:,} lap{'s' * (count != 1)}"
     fair = [(lap_factor, lap_factor.later_laps) for lap_factor in full.factors if lap_factor.same_work is not False]
-    known = [(each, ratio) for each, ratio in fair if isinstance(ratio, float)]
+    known = [(lap_factor, ratio) for lap_factor, ratio in fair if isinstance(ratio, float)]
     if not known:
         whole = all(total(lane, record).style == "" for lane in trained)
-        told = joined([f"{total(lane, record).text} on {short_name(lane.name)}" for lane in trained])
-        return f"{laps} took {told}." if whole else f"not finished; trained are {told}."
+        times = joined([f"{total(lane, record).text} on {short_name(lane.name)}" for lane in trained])
+        return f"{laps} took {times}." if whole else f"not finished; trained are {times}."
     fastest, ratio = max(known, key=lambda pair: pair[1])
     names = (fastest.lane, fastest.reference) if ratio >= 1 else (fastest.reference, fastest.lane)
-    faster, slower = spoken_name(names[0], names[1]), spoken_name(names[1], names[0])
+    faster = spoken_name(names[0], names[1])
+    slower = spoken_name(names[1], names[0])
     totals = {lane.name: total(lane, record).text for lane in trained}
     took = f"{totals.get(names[0], '-')} against {totals.get(names[1], '-')}"
     how_much = f"{factor(max(ratio, over(1, ratio)))}x as fast as {slower}{_between(fastest, ratio)}"
@@ -126,14 +128,14 @@ def glance_of(record: Record) -> Glance | None:
         facts.append(GlanceFact(short_name(lane.name), f"{total(lane, record).text}{learned}"))
     facts.append(GlanceFact("Same work", proof_at_a_glance(record)))
     fair = [(lap_factor, lap_factor.later_laps) for lap_factor in full.factors if lap_factor.same_work is not False]
-    known = [(each, ratio) for each, ratio in fair if isinstance(ratio, float)]
-    said = _answer(record)
+    known = [(lap_factor, ratio) for lap_factor, ratio in fair if isinstance(ratio, float)]
+    sentence = _answer(record)
     if not known:
         place = f"on {short_name(trained[0].name)}"
-        return Glance(total(trained[0], record).text, place, said[:1].upper() + said[1:], tuple(facts))
+        return Glance(total(trained[0], record).text, place, sentence[:1].upper() + sentence[1:], tuple(facts))
     found, ratio = max(known, key=lambda pair: pair[1])
     ends = _between(found, ratio).strip(" ()") + " at 95 %" * (found.ends is not None)
-    return Glance(f"{factor(max(ratio, over(1, ratio)))}x", ends, said, tuple(facts))
+    return Glance(f"{factor(max(ratio, over(1, ratio)))}x", ends, sentence, tuple(facts))
 
 
 def _between(found: LapFactor, ratio: float) -> str:
@@ -167,14 +169,14 @@ def _ended_runs(record: Record) -> list[str]:
     """Return why trainings ended early, a sentence each."""
     full = training_of(record)
     ended = [(run, run.process.dnf) for run in full.runs if run.process.dnf is not None]
-    said = [
+    sentences = [
         f"{training_name(run, full)} did not finish, in {dnf.phase}: {dnf.reason}"
         for run, dnf in ended
         if dnf is not None
     ]
-    told = {run.process.lane for run, _ in ended}
-    others = [lane for lane in record.lanes if lane.status == "dnf" and lane.name not in told]
-    return [*said, *(f"{short_name(lane.name)} did not finish: {lane.reason}" for lane in others)]
+    lanes = {run.process.lane for run, _ in ended}
+    others = [lane for lane in record.lanes if lane.status == "dnf" and lane.name not in lanes]
+    return [*sentences, *(f"{short_name(lane.name)} did not finish: {lane.reason}" for lane in others)]
 
 
 def _is_whole(record: Record) -> bool:
@@ -196,8 +198,8 @@ def live_lap_lines(moment: Moment, view: View) -> list[str]:
     )
     passed_s = moment.step * (moment.step_ms or 0.0) / 1e3
     left_s = None if moment.left_s is None else max(moment.left_s, 1.0)  # of the lap: no budget ends with it
-    said = Progress(moment_words(moment), passed_s, left_s, is_most=False, notes=tuple(filter(None, figures)))
-    return live_page("", said, (), view)
+    progress = Progress(moment_words(moment), passed_s, left_s, is_most=False, notes=tuple(filter(None, figures)))
+    return live_page("", progress, (), view)
 
 
 def moment_words(moment: Moment) -> str:
@@ -217,30 +219,39 @@ def lap_step_words(moment: Moment) -> str:
 
 def _laps(run: FullRun, full: TrainingAnswer, width: int, *, color: bool) -> list[str]:
     """Return one training as a table of laps, or as a sentence per lap if no table fits."""
-    title = painted(_title(run, full), width, "strong", color=color)
+    words = [short_name(run.process.lane)]
+    words += [f"seed {run.seed}"] if full.protocol.seeds > 1 else []
+    words += [f"taken up {run.processes - 1} time{'s' * (run.processes != 2)}"] if run.processes > 1 else []
+    done = count_checkpoints(run)
+    title = painted(
+        ", ".join([*words, *([f"{done} of {full.protocol.laps} laps"] if done < full.protocol.laps else [])]),
+        width,
+        "strong",
+        color=color,
+    )
     if not run.laps:
         return title
     several = any(not isinstance(lap.score.whole, Missing) for lap in run.laps)
     validated = any(lap.validation is not None for lap in run.laps)
     columns: list[Column[LapResult]] = [
-        Column("lap", lambda each: str(each.number), right=True),
-        Column("time", lambda each: training_lap(each.train_s), right=True),
-        Column("step", lambda each: step(each.train_s * 1e3 / each.steps), right=True),
-        Column("loss", lambda each: four_places(each.score.loss), right=True),
-        Column("accuracy", lambda each: four_places(each.score.accuracy), right=True),
+        Column("lap", lambda lap: str(lap.number), right=True),
+        Column("time", lambda lap: training_lap(lap.train_s), right=True),
+        Column("step", lambda lap: step(lap.train_s * 1e3 / lap.steps), right=True),
+        Column("loss", lambda lap: four_places(lap.score.loss), right=True),
+        Column("accuracy", lambda lap: four_places(lap.score.accuracy), right=True),
     ]
-    columns += [Column("whole", lambda each: four_places(each.score.whole), right=True)] if several else []
+    columns += [Column("whole", lambda lap: four_places(lap.score.whole), right=True)] if several else []
     if validated:
-        columns.append(Column("val. loss", lambda each: four_places(_seen_in(each, "loss")), right=True))
-        columns.append(Column("val. accuracy", lambda each: four_places(_seen_in(each, "accuracy")), right=True))
-        columns += [Column("whole", lambda each: four_places(_seen_in(each, "whole")), right=True)] if several else []
+        columns.append(Column("val. loss", lambda lap: four_places(_seen_in(lap, "loss")), right=True))
+        columns.append(Column("val. accuracy", lambda lap: four_places(_seen_in(lap, "accuracy")), right=True))
+        columns += [Column("whole", lambda lap: four_places(_seen_in(lap, "whole")), right=True)] if several else []
     table = lay_out_table(columns, run.laps, width, color=color)
     return [*title, *(table or wrap_all([_lap_words(lap, full.protocol.laps) for lap in run.laps], width))]
 
 
-def _seen_in(each: LapResult, figure: str) -> float | Missing | None:
+def _seen_in(lap: LapResult, figure: str) -> float | Missing | None:
     """Return a figure of a lap's validation."""
-    return getattr(each.validation.score, figure) if each.validation else None
+    return getattr(lap.validation.score, figure) if lap.validation else None
 
 
 def _totals(record: Record, width: int, *, color: bool) -> list[str]:
@@ -250,10 +261,6 @@ def _totals(record: Record, width: int, *, color: bool) -> list[str]:
         return "" if runs_of(record, lane.name) else "DNF" if lane.status == "dnf" else "not trained"
 
     return fit_table(TOTAL_COLUMNS, record.lanes, record, width, color=color, failed=failed)[0]
-
-
-def _first_lap(lane: LaneResult, record: Record) -> str:
-    return _mean_time([run.laps[0].train_s for run in runs_of(record, lane.name)])
 
 
 def later_lap_words(lane: LaneResult, record: Record) -> str:
@@ -269,7 +276,8 @@ def _mean_time(seconds: Sequence[float]) -> str:
 
 def total(lane: LaneResult, record: Record) -> Cell:
     """Return the time of all laps, or how many laps there are if a training is not complete."""
-    runs, wanted = runs_of(record, lane.name), training_of(record).protocol.laps
+    runs = runs_of(record, lane.name)
+    wanted = training_of(record).protocol.laps
     short = next((run for run in runs if count_checkpoints(run) < wanted), None)
     if short is not None:
         return Cell(f"{count_checkpoints(short)} of {wanted} laps", "bad")
@@ -284,7 +292,9 @@ def against_first_lane(lane: LaneResult, record: Record) -> Cell:
         return Cell(NOT_SAME, "bad")
     if found is None:
         return Cell("1" if lane.name == first.name and len(record.lanes) > 1 else "-")
-    ratio, low, high = found.later_laps, found.low, found.high
+    ratio = found.later_laps
+    low = found.low
+    high = found.high
     if isinstance(ratio, Missing):
         return Cell("-")
     if isinstance(low, Missing) or isinstance(high, Missing):
@@ -332,7 +342,11 @@ def _finals(record: Record, lane: str) -> list[Score]:
 TOTAL_COLUMNS: list[RecordColumn[LaneResult]] = [
     RecordColumn("lane", lambda lane, _: short_name(lane.name), least=14),
     RecordColumn("total", total, right=True),
-    RecordColumn("first lap", _first_lap, right=True),
+    RecordColumn(
+        "first lap",
+        lambda lane, record: _mean_time([run.laps[0].train_s for run in runs_of(record, lane.name)]),
+        right=True,
+    ),
     RecordColumn("later laps", later_lap_words, right=True),
     RecordColumn("against first", against_first_lane, least=12),
     RecordColumn(
@@ -349,17 +363,19 @@ TOTAL_COLUMNS: list[RecordColumn[LaneResult]] = [
 
 
 def _protocol(record: Record) -> str:
-    asked, items = training_of(record).protocol, record.workload.items
+    asked = training_of(record).protocol
+    items = record.workload.items
     laps = f"whole training: {asked.laps:,} lap{'s' * (asked.laps != 1)}"
     steps = f" of {asked.steps_per_lap:,} steps" if asked.steps_per_lap else ""
     seeds = f", {asked.seeds} seeds" if asked.seeds > 1 else ""
     if not record.workload.is_built_in:
         return f"{laps}{steps}{seeds}; no validation and no test: a training of your own brings none in this version"
     runs = training_of(record).runs
-    validations, tests = (lap.validation for run in runs for lap in run.laps), (run.test for run in runs)
-    seen = f", validation on {_counted(validations, asked.validation_items)} {items}" if asked.validation_items else ""
+    validations = (lap.validation for run in runs for lap in run.laps)
+    tests = (run.test for run in runs)
+    looks = f", validation on {_counted(validations, asked.validation_items)} {items}" if asked.validation_items else ""
     held = f", test on {_counted(tests, asked.evaluation_items)} {items}" if asked.evaluation_items else ""
-    return f"{laps}{steps}{seeds}{seen}{held}"
+    return f"{laps}{steps}{seeds}{looks}{held}"
 
 
 def _counted(looks: Iterable[Evaluation | None], published: int) -> str:
@@ -368,47 +384,32 @@ def _counted(looks: Iterable[Evaluation | None], published: int) -> str:
     return f"{items:,}" if items == published else f"{items:,} (published: {published:,})"
 
 
-def _title(run: FullRun, full: TrainingAnswer) -> str:
-    words = [short_name(run.process.lane)]
-    words += [f"seed {run.seed}"] if full.protocol.seeds > 1 else []
-    words += [f"taken up {run.processes - 1} time{'s' * (run.processes != 2)}"] if run.processes > 1 else []
-    done = count_checkpoints(run)
-    return ", ".join([*words, *([f"{done} of {full.protocol.laps} laps"] if done < full.protocol.laps else [])])
-
-
-def _lap_words(each: LapResult, laps: int) -> str:
-    said = [
-        f"lap {each.number} of {laps}: {training_lap(each.train_s)}",
-        f"{step(each.train_s * 1e3 / each.steps)} a step",
-        f"loss {four_places(each.score.loss)}",
-        f"accuracy {four_places(each.score.accuracy)}{_whole(each.score)}",
+def _lap_words(lap: LapResult, laps: int) -> str:
+    words = [
+        f"lap {lap.number} of {laps}: {training_lap(lap.train_s)}",
+        f"{step(lap.train_s * 1e3 / lap.steps)} a step",
+        f"loss {four_places(lap.score.loss)}",
+        f"accuracy {four_places(lap.score.accuracy)}{_whole(lap.score)}",
     ]
-    if each.validation is not None:
-        seen = each.validation.score
-        said += [f"validation loss {four_places(seen.loss)}", f"accuracy {four_places(seen.accuracy)}{_whole(seen)}"]
-    return ", ".join(said)
+    if lap.validation is not None:
+        score = lap.validation.score
+        words += [
+            f"validation loss {four_places(score.loss)}",
+            f"accuracy {four_places(score.accuracy)}{_whole(score)}",
+        ]
+    return ", ".join(words)
 
 
 def _whole(score: Score) -> str:
     return "" if isinstance(score.whole, Missing) else f" (whole {four_places(score.whole)})"
 
 
-def _failures(record: Record, width: int) -> list[str]:
-    """Report where and why each unfinished training ended."""
-    lines: list[str] = []
-    for run in training_of(record).runs:
-        if run.process.dnf is not None:
-            laps = f"; {count_checkpoints(run)} lap{'s' * (count_checkpoints(run) != 1)} kept"
-            lines += footnotes.end_lines(training_name(run, training_of(record)), run.process.dnf, width, laps)
-    return lines
-
-
 def first_lap_words(record: Record) -> str:
     factors = [lap_factor for lap_factor in training_of(record).factors if lap_factor.same_work is not False]
     first = [(short_name(lap_factor.lane), lap_factor.first_lap) for lap_factor in factors]
-    said = [f"{name} {faster_or_slower(ratio)}" for name, ratio in first if not isinstance(ratio, Missing)]
+    words = [f"{name} {faster_or_slower(ratio)}" for name, ratio in first if not isinstance(ratio, Missing)]
     head = "The factor is of later laps; in the first, with the first step in it: "
-    return f"{head}{', '.join(said)}." if said else ""
+    return f"{head}{', '.join(words)}." if words else ""
 
 
 def reached_words(record: Record) -> str:
@@ -416,8 +417,8 @@ def reached_words(record: Record) -> str:
     if until is None:
         return ""
     where = "validation" if training_of(record).protocol.validation_items else "training"
-    said = [f"{training_name(run, training_of(record))} {_when(run.reached)}" for run in training_of(record).runs]
-    return f"Accuracy {until:g} in {where}: {'; '.join(said)}."
+    words = [f"{training_name(run, training_of(record))} {_when(run.reached)}" for run in training_of(record).runs]
+    return f"Accuracy {until:g} in {where}: {'; '.join(words)}."
 
 
 def training_name(run: FullRun, full: TrainingAnswer) -> str:
@@ -454,10 +455,10 @@ def _beside(record: Record, width: int) -> list[str]:
     parts = []
     for run in training_of(record).runs:
         kept = [lap.checkpoint_s for lap in run.laps if not isinstance(lap.checkpoint_s, Missing)]
-        said = [f"validation {about(run.validation_s)}"] if run.validation_s else []
-        said += [f"checkpoints {about(sum(kept))}"] if kept else []
-        said += [f"test {about(run.test.seconds)}"] if run.test else []
-        parts += [f"{training_name(run, training_of(record))} {', '.join(said)}"] if said else []
+        times = [f"validation {about(run.validation_s)}"] if run.validation_s else []
+        times += [f"checkpoints {about(sum(kept))}"] if kept else []
+        times += [f"test {about(run.test.seconds)}"] if run.test else []
+        parts += [f"{training_name(run, training_of(record))} {', '.join(times)}"] if times else []
     return flow(parts, width, "besides the laps: ") if parts else []
 
 
@@ -470,7 +471,8 @@ def _wholes(record: Record, width: int) -> list[str]:
 
 def published_laps(record: Record, width: int) -> str:
     """Return the published laps, if these laps are as long."""
-    steps, published = training_of(record).protocol.steps_per_lap, record.workload.steps_per_lap
+    steps = training_of(record).protocol.steps_per_lap
+    published = record.workload.steps_per_lap
     words = published_line(record, width)
     if not words or steps is None or published is None or steps == published:
         return words
@@ -479,8 +481,16 @@ def published_laps(record: Record, width: int) -> str:
 
 def training_details(record: Record, view: View) -> list[list[str]]:
     """Return all that the record holds, in sections."""
-    width, color, full = view.width, view.color, training_of(record)
+    width = view.width
+    color = view.color
+    full = training_of(record)
     asked = replace(record.workload, steps_per_lap=full.protocol.steps_per_lap or record.workload.steps_per_lap)
+    # Where and why each unfinished training ended
+    failures: list[str] = []
+    for run in full.runs:
+        if run.process.dnf is not None:
+            laps = f"; {count_checkpoints(run)} lap{'s' * (count_checkpoints(run) != 1)} kept"
+            failures += footnotes.end_lines(training_name(run, full), run.process.dnf, width, laps)
     return [
         header(replace(record, workload=asked), width, color=color),
         wrap_all([_protocol(record)], width),
@@ -488,14 +498,14 @@ def training_details(record: Record, view: View) -> list[list[str]]:
         _totals(record, width, color=color),
         usage_lines(record, width, color=color),
         proof_lines(record, width),
-        _failures(record, width),
-        *(wrap(each, width, "  ") for each in (first_lap_words(record), reached_words(record)) if each),
+        failures,
+        *(wrap(sentence, width, "  ") for sentence in (first_lap_words(record), reached_words(record)) if sentence),
         _predictions(record, width),
         *(wrap(remark, width, "  ") for remark in footnotes.remarks(record)),
         quiet(_beside(record, width), color=color),
         quiet(footnotes.starts(record, width), color=color),
         _wholes(record, width),
-        *(wrap(each, width, "  ") for each in (published_laps(record, width), f"{full.order}.") if each),
+        *(wrap(sentence, width, "  ") for sentence in (published_laps(record, width), f"{full.order}.") if sentence),
     ]
 
 
@@ -540,8 +550,8 @@ def _bar(run: FullRun, runs: Sequence[FullRun]) -> Bar:
         kept = f"{count_checkpoints(run)} lap{'s' * (count_checkpoints(run) != 1)}, then: {why}"
         return Bar(_name(run, runs), None, words=kept, kind="failed", of=lane)
     accuracy = NOT_EVALUATED if run.test is None else run.test.score.accuracy
-    told = "" if isinstance(accuracy, Missing) else f", test accuracy {100 * accuracy:.2f} %"
-    return Bar(_name(run, runs), run.whole_s, words=f"{duration(run.whole_s)}{told}", of=lane)
+    learned = "" if isinstance(accuracy, Missing) else f", test accuracy {100 * accuracy:.2f} %"
+    return Bar(_name(run, runs), run.whole_s, words=f"{duration(run.whole_s)}{learned}", of=lane)
 
 
 OVER_TIME: tuple[tuple[Literal["accuracy", "loss"], Literal["validation", "training"], str], ...] = (
@@ -560,7 +570,8 @@ def _over_time(record: Record, runs: Sequence[FullRun]) -> list[Figure]:
     validation.
     """
     found: list[tuple[bool, Figure]] = []
-    steps, published_steps = training_of(record).protocol.steps_per_lap, record.workload.steps_per_lap
+    steps = training_of(record).protocol.steps_per_lap
+    published_steps = record.workload.steps_per_lap
     is_as_long = steps is None or steps == published_steps  # other laps are other points of a training
     for figure, over_what, field in OVER_TIME:
         curves = [Curve(short_name(run.process.lane), _in_time(run, figure, over_what), "marked") for run in runs]
@@ -578,9 +589,9 @@ def _over_time(record: Record, runs: Sequence[FullRun]) -> list[Figure]:
         found.append((bool(others), Figure(title, Plane(across, Axis(figure), (*curves, *others)), says)))
     shown = []
     for figure in ("accuracy", "loss"):
-        mine = [each for each in found if each[1].title.lower().startswith(figure)]
-        mine.sort(key=lambda each: not each[0])
-        shown += [replace(each, more=place > 0) for place, (_, each) in enumerate(mine)]
+        mine = [pair for pair in found if pair[1].title.lower().startswith(figure)]
+        mine.sort(key=lambda pair: not pair[0])
+        shown += [replace(drawn, more=place > 0) for place, (_, drawn) in enumerate(mine)]
     return shown
 
 
@@ -608,14 +619,13 @@ def _validated(lap: LapResult, name: str) -> float | Missing:
 
 
 def _by_lap(title: str, up: str, runs: Sequence[FullRun], value: LapValue, *, from_zero: bool = False) -> list[Figure]:
-    curves = [Curve(short_name(run.process.lane), _points(run, value)) for run in runs]
+    curves = []
+    for run in runs:
+        points = ((float(lap.number), value(lap)) for lap in run.laps)
+        known = tuple((number, height) for number, height in points if not isinstance(height, Missing))
+        curves.append(Curve(short_name(run.process.lane), known))
     shown = tuple(curve for curve in curves if curve.points)
     return [Figure(title, Plane(Axis("lap", is_whole=True), Axis(up, from_zero=from_zero), shown))] if shown else []
-
-
-def _points(run: FullRun, value: LapValue) -> tuple[tuple[float, float], ...]:
-    told = ((float(lap.number), value(lap)) for lap in run.laps)
-    return tuple((number, each) for number, each in told if not isinstance(each, Missing))
 
 
 def summary(record: Record) -> list[str]:

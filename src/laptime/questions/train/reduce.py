@@ -162,7 +162,8 @@ def accuracy_of(lap: LapResult) -> float | Missing:
 
 def compare_learning(name: str, reference: str, runs: Sequence[FullRun]) -> Finding | None:
     """Return a finding where two lanes learn differently, unless chance in the test set or the seeds explain it."""
-    ours, theirs = _scores(name, runs), _scores(reference, runs)
+    ours = _scores(name, runs)
+    theirs = _scores(reference, runs)
     if not ours or not theirs:
         return None
     if min(len(ours), len(theirs)) < 2:
@@ -203,7 +204,8 @@ def _by_seeds(name: str, reference: str, ours: list[float], theirs: list[float])
     found = welch(ours, theirs, ALPHA)
     if not found.differs:
         return None
-    one, other = fsum(ours) / len(ours), fsum(theirs) / len(theirs)
+    one = fsum(ours) / len(ours)
+    other = fsum(theirs) / len(theirs)
     seeds = min(len(ours), len(theirs))
     why = f"{seeds} seeds do not explain it (Welch's t {found.t:.1f}, by chance {found.allowed:.1f})"
     evidence = {

@@ -37,12 +37,23 @@ class WholeTrainings:
     """Trains every lane from every seed, or what an earlier process left of that."""
 
     def __init__(self, job: Job, prepared: PreparedTraining) -> None:
-        self._job, self._protocol, self._before = job, prepared.protocol, prepared.before
+        self._job = job
+        self._protocol = prepared.protocol
+        self._before = prepared.before
         limits = Limits(job.plan.ask.patience_s, job.plan.ask.watchdog_s)
         self._trainings = TrainingRuns(job, limits, prepared.before)
         self._proof = Proof(job.services.references, self._announce, job.own_code)
         if prepared.before is not None:
-            self._take_up(prepared.before)
+            record = prepared.before.record
+            self._job.before_s = record.elapsed_s
+            # Without digests, the reference of a user's own training may be of other sources than the current ones.
+            if record.workload.file is None or any(run.sources for run in prepared.before.runs):
+                self._proof.references = {record.workload.name: record.reference}
+                self._proof.appeals = {lane.name: lane.appeal for lane in record.lanes if lane.appeal is not None}
+            for lost in find_lost(prepared.before, self._orders()):
+                self._trainings.again[training_key(lost.order)] = lost.note
+                if lost.is_damaged:
+                    self._job.services.checkpoints.drop(Path(lost.order.checkpoint))
 
     def run(self) -> None:
         """Train, and save the record after each lap."""
@@ -86,23 +97,12 @@ class WholeTrainings:
             next((run.process.parameters for run in runs if run.process.parameters), None),
         )
 
-    def _take_up(self, before: Before) -> None:
-        """Take over what an earlier process found. Refuse to train finished laps again, unless that is allowed."""
-        record = before.record
-        self._job.before_s = record.elapsed_s
-        # Without digests it is unknown whether the reference of a user's own training belongs to the current sources.
-        if record.workload.file is None or any(run.sources for run in before.runs):
-            self._proof.references = {record.workload.name: record.reference}
-            self._proof.appeals = {lane.name: lane.appeal for lane in record.lanes if lane.appeal is not None}
-        for lost in find_lost(before, self._orders()):
-            self._trainings.again[training_key(lost.order)] = lost.note
-            if lost.is_damaged:
-                self._job.services.checkpoints.drop(Path(lost.order.checkpoint))
-
     def _orders(self) -> list[FullOrder]:
         """Return what is left to train, in order. Every lane is proven once, from the first seed."""
-        plan, orders = self._job.plan, []
-        number, first_seed = 0, plan.ask.seed
+        plan = self._job.plan
+        orders = []
+        number = 0
+        first_seed = plan.ask.seed
         for turn in range(self._protocol.seeds):
             for lane in plan.lanes if turn % 2 == 0 else plan.lanes[::-1]:
                 seed = first_seed + turn
@@ -117,7 +117,8 @@ class WholeTrainings:
         self._job.services.tell(Moment("", None, note, self._protocol.laps, is_news=True))
 
     def _summarise(self, lane: PlannedLane, runs: Sequence[FullRun]) -> LaneResult:
-        appeal, subject = self._proof.appeals.get(lane.name), self._job.plan.subject
+        appeal = self._proof.appeals.get(lane.name)
+        subject = self._job.plan.subject
         reference = self._proof.references.get(subject.name)
         return summarise_full_lane(lane, runs, reference, subject.batch, appeal)
 
@@ -144,7 +145,9 @@ class TrainingRuns:
     """
 
     def __init__(self, job: Job, limits: Limits, before: Before | None = None) -> None:
-        self._job, self._limits, self._before = job, limits, before
+        self._job = job
+        self._limits = limits
+        self._before = before
         hz = job.plan.ask.sensors_hz
         self._sensors = SensorSelection(job.plan.ask.sensors, FULL_HZ if hz is None else hz, TRAINING_READINGS_MOST)
         self.runs: dict[RunKey, FullRun] = {}
@@ -154,7 +157,9 @@ class TrainingRuns:
 
     def train(self, order: FullOrder) -> None:
         """Train one lane from one seed, and save the record after each lap. A training that fails is kept, too."""
-        key, job, lane = training_key(order), self._job, order.heat.lane
+        key = training_key(order)
+        job = self._job
+        lane = order.heat.lane
         before = self.runs.get(key)
 
         def note(status: ProcessStatus, dnf: Dnf | None = None) -> None:
@@ -197,18 +202,15 @@ def order_training(
     job: Job, protocol: Protocol, lane: PlannedLane, number: int, seed: int, *, prove: bool
 ) -> FullOrder:
     """Return the order that a child needs to train this lane whole."""
-    steps = _steps_per_lap(protocol, lane.settings.batch, job.plan.subject.batch)
+    steps = protocol.steps_per_lap
+    batch = lane.settings.batch
+    meant = job.plan.subject.batch
+    # With another batch than the workload's, a lap has as many items as before.
+    if steps is not None and batch is not None and meant is not None:
+        steps = max(1, round(steps * meant / batch))
     place = job.services.checkpoints.place(lane.name, seed)
     heat = order_heat(job.plan, lane, job.plan.pace, number, seed)
     return FullOrder(heat, replace(protocol, steps_per_lap=steps), str(place), prove)
-
-
-def _steps_per_lap(protocol: Protocol, batch: int | None, meant: int | None) -> int | None:
-    """Return the steps per lap. With another batch than the workload's, a lap has as many items as before."""
-    steps = protocol.steps_per_lap
-    if steps is None or batch is None or meant is None:
-        return steps
-    return max(1, round(steps * meant / batch))
 
 
 def training_key(order: FullOrder) -> RunKey:
@@ -323,7 +325,8 @@ def check_alike(plan: Plan, record: Record) -> None:
     found = {lane.name: (lane.device.label, lane.settings) for lane in plan.lanes}
     for name in begun.keys() | found.keys():
         if begun.get(name) != found.get(name):
-            was, would = _words(begun.get(name)), _words(found.get(name))
+            was = _words(begun.get(name))
+            would = _words(found.get(name))
             raise UsageError(
                 f"{record.id} cannot go on here: {name} was begun as {was}, and would run here as {would}",
                 "resume it where it was begun, or race again",
@@ -422,7 +425,7 @@ def find_lost(before: Before, orders: Iterable[FullOrder]) -> tuple[Lost, ...]:
             lost.append(Lost(order, finished - held, finished, why, is_damaged=isinstance(kept, Missing)))
     if lost and not before.consent.again:
         raise UsageError(
-            f"{before.record.id} cannot go on as it was: {'; '.join(each.words for each in lost)}",
+            f"{before.record.id} cannot go on as it was: {'; '.join(training.words for training in lost)}",
             f"put the checkpoint back, or train them again: laptime resume {before.record.id} --again",
         )
     return tuple(lost)
