@@ -55,8 +55,8 @@ def apply(*, identity: str, number: int | None, yes: bool, trust: str | None, ou
     is_signed = api.is_ours(record, identity)
     # Before anything of the record is said: its reasons and its gains are a stranger's words, too.
     # What a record would have done to the user's code, in the words of our table
-    each = [f"{offer.change.file}:{offer.change.line}: {offer.says}" for offer in offers]
-    acts = f"change {' Or '.join(each)}" if each else "change no code"
+    named = [f"{offer.change.file}:{offer.change.line}: {offer.says}" for offer in offers]
+    acts = f"change {' Or '.join(named)}" if named else "change no code"
     api.check_trusted(record, trust, is_ours=is_signed, acts=acts)
     if not offers:
         reason = api.why_no_offer(record) or "it names no remedy"
@@ -80,8 +80,8 @@ def apply_offer(offer: Any, *, yes: bool, outside: bool, is_signed: bool = True,
     """Show a change with what `more` is to be said, and make it after a yes. Return the exit code."""
     edit = api.make_edit(offer.change, outside=outside)
     emit(f"{offer.says}\n\n{edit.diff}")
-    for each in (*more, *([] if is_signed else [NOT_SIGNED])):
-        say(each)
+    for line in (*more, *([] if is_signed else [NOT_SIGNED])):
+        say(line)
     is_asked = not yes and is_terminal() and MESSAGES.isatty() and sys.stdin.isatty()
     is_made = yes or (is_asked and click.confirm(f"Change {edit.change.file}?", err=True))
     if is_made:
@@ -115,9 +115,9 @@ def _as_applied(offer: Any, edit: Any, *, is_made: bool, is_signed: bool) -> App
 def _choice(offers: Sequence[Any]) -> str:
     """Return a line for each change that the record offers."""
     lines = []
-    for number, each in enumerate(offers, 1):
-        gain = f", {each.gain}" if each.gain else ""
-        lines.append(f"--remedy {number}: {each.says} ({each.change.file}:{each.change.line}{gain})")
+    for number, offer in enumerate(offers, 1):
+        gain = f", {offer.gain}" if offer.gain else ""
+        lines.append(f"--remedy {number}: {offer.says} ({offer.change.file}:{offer.change.line}{gain})")
     return "\n".join(lines)
 
 

@@ -85,7 +85,7 @@ def remake(*, folder: str, as_json: bool) -> None:
     if as_json:
         emit_json(showing.to_json(made))
     else:
-        lines = [f"written: {each}" for each in made.changed] + [f"removed: {each}" for each in made.removed]
+        lines = [f"written: {file}" for file in made.changed] + [f"removed: {file}" for file in made.removed]
         emit("\n".join([*lines, f"{_counted(made.unchanged, 'file')} as before"]))
 
 
@@ -95,7 +95,7 @@ def remake(*, folder: str, as_json: bool) -> None:
 @click.option("--records", metavar="FOLDER", type=click.Path(), help="Whole records, which have to give those here.")
 @AS_JSON
 def check(*, folder: str, against: str | None, records: str | None, as_json: bool) -> int:
-    before, wholes = (None if each is None else Path(each) for each in (against, records))
+    before, wholes = (None if path is None else Path(path) for path in (against, records))
     found = checking.check(Path(folder), before, wholes)
     if as_json:
         emit_json(showing.to_json(found))
@@ -103,9 +103,9 @@ def check(*, folder: str, against: str | None, records: str | None, as_json: boo
         lines = [f"{fault.file}: {fault.says}\n  {fault.hint}" for fault in found.faults]
         lines += [f"note: {note.file}: {note.says}" for note in found.notes]
         refused = len({fault.file for fault in found.faults})
-        told = f"{_counted(refused, 'file')} refused" if refused else "all are good"
+        outcome = f"{_counted(refused, 'file')} refused" if refused else "all are good"
         of = f"{_counted(found.rows, 'row')} of {_counted(found.records, 'record')}"
-        emit("\n".join([*lines, f"{of}: {told}."]))
+        emit("\n".join([*lines, f"{of}: {outcome}."]))
     return ExitCode.NO if found.faults else ExitCode.ANSWERED
 
 
@@ -149,7 +149,7 @@ def build(*, folder: str, output: str, as_json: bool) -> None:
 def repeat(*, place: str, as_json: bool, quiet: bool) -> int:
     row = repeating.read_row(Path(place))
     question, ask = repeating.ask_of(row)
-    raced = with_progress(lambda **told: api.answer(question, ask, **told), quiet=quiet)
+    raced = with_progress(lambda **callbacks: api.answer(question, ask, **callbacks), quiet=quiet)
     found = repeating.compare(row, raced.record)
     if as_json:
         emit_json(showing.to_json(found))

@@ -274,7 +274,7 @@ class Command(click.Command):
         try:
             return super().parse_args(ctx, args)
         except click.NoSuchOption as error:
-            names = [each.command for each in QUESTIONS]
+            names = [row.command for row in QUESTIONS]
             owners = [f"laptime {name}" for name in names if _has(ctx, name, error.option_name)]
             if owners and error.option_name != "--json":
                 named = " and ".join(filter(None, [", ".join(owners[:-1]), owners[-1]]))
@@ -298,11 +298,11 @@ class Command(click.Command):
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         rest = any(isinstance(param, RareOption) for param in self.params) and not ctx.meta.get(SHOWS_ALL_OPTIONS)
-        told = [f"All options: laptime help {self.name}."] if rest else []
-        told += [f"More: {self.page}"] if self.page else []
-        if told:
+        hints = [f"All options: laptime help {self.name}."] if rest else []
+        hints += [f"More: {self.page}"] if self.page else []
+        if hints:
             formatter.write_paragraph()
-            formatter.write(f"{'  '.join(told)}\n")
+            formatter.write(f"{'  '.join(hints)}\n")
 
 
 def _has(context: click.Context, command: str, option: str) -> bool:

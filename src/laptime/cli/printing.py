@@ -72,9 +72,9 @@ def complain(error: LaptimeError) -> None:
 
 def emit_error(kind: str, says: str, hint: str, exit_code: int) -> None:
     """Print an error as JSON on stdout for other programs. If stdout fails, ignore it: stderr has the message."""
-    told = {"error": {"kind": kind, "says": encodable(says), "hint": encodable(hint), "exit_code": exit_code}}
+    tree = {"error": {"kind": kind, "says": encodable(says), "hint": encodable(hint), "exit_code": exit_code}}
     with contextlib.suppress(ReaderGone, StoreError):
-        emit_json(json.dumps(told, indent=2))
+        emit_json(json.dumps(tree, indent=2))
 
 
 class Messages:
@@ -202,8 +202,8 @@ def _renamed(words: list[str]) -> list[str]:
     others = [word for word in words[1:] if word not in {flag for (_, flag), _ in used}]
     lines = [[*new, *others] for _, new in used]
     if len(lines) > 1:
-        told = " && ".join(" ".join(["laptime", *line]) for line in lines)
-        raise click.UsageError(f"--full and --infer are two commands now: {told}")
+        commands = " && ".join(" ".join(["laptime", *line]) for line in lines)
+        raise click.UsageError(f"--full and --infer are two commands now: {commands}")
     ((old, new),) = used
     say(f"laptime: `laptime {' '.join(old)}` is now `laptime {' '.join(new)}`")
     return lines[0]

@@ -134,15 +134,15 @@ class Display:
 
     def _tell_line(self, moment: Moment) -> None:
         """Print a moment that is news, and any other as a sign of life after a silence."""
-        now_s, said = time.monotonic(), showing.lap_step_words(moment)
-        if said == self._last:
+        now_s, line = time.monotonic(), showing.lap_step_words(moment)
+        if line == self._last:
             return
         if not moment.is_news:
             if now_s - self._told_s < self._silent_s:
                 return
             self._silent_s = min(2 * self._silent_s, SILENT_MOST_S)
-        self._told_s, self._last = now_s, said
-        say(said)
+        self._told_s, self._last = now_s, line
+        say(line)
 
     def _draw(self, live: LiveView, make: Callable[[], Sequence[str]]) -> None:
         """Draw the progress. A table that cannot be made is left out, and the run goes on."""

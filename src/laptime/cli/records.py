@@ -59,7 +59,7 @@ def remove_records(*, identities: tuple[str, ...], as_json: bool) -> None:
     if as_json:
         emit_json(showing.to_json(removed))
     else:
-        emit("\n".join(f"removed {each}" for each in removed))
+        emit("\n".join(f"removed {identity}" for identity in removed))
 
 
 # `laptime import`, `validate` and `export`: records of other machines, and records for other programs.

@@ -330,7 +330,7 @@ def find_question(name: str) -> Question:
     for point in metadata.entry_points(group="laptime.questions", name=name):
         found: Question = point.load()
         return found
-    raise LookupError(f"no question '{name}'; known: {', '.join(each.name for each in QUESTIONS)}")
+    raise LookupError(f"no question '{name}'; known: {', '.join(question.name for question in QUESTIONS)}")
 
 
 def find_page(question: str, *, is_concluded: bool) -> Question:

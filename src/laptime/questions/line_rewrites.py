@@ -94,13 +94,13 @@ def _turns_with(file: SourceFile, line: int, visited: frozenset[int] = frozenset
                 yield from _turns_with(file, call.lineno, visited | {call.lineno})
 
 
-def takes_steps(file: SourceFile, node: ast.AST, seen: frozenset[str] = frozenset()) -> bool:
+def takes_steps(file: SourceFile, node: ast.AST, names_followed: frozenset[str] = frozenset()) -> bool:
     """Whether a step of a training is in a node, or in functions of the file that it calls."""
-    names = {_name_of(call) for call in ast.walk(node) if isinstance(call, ast.Call)} - seen
+    names = {_name_of(call) for call in ast.walk(node) if isinstance(call, ast.Call)} - names_followed
     called = [
         function for function in ast.walk(file.tree) if isinstance(function, ast.FunctionDef) and function.name in names
     ]
-    return bool(names & TRAINS) or any(takes_steps(file, function, seen | names) for function in called)
+    return bool(names & TRAINS) or any(takes_steps(file, function, names_followed | names) for function in called)
 
 
 def _name_of(call: ast.Call) -> str:

@@ -58,7 +58,7 @@ def make_loader_once(code: UserCode, _value: int) -> tuple[SourceFile, int, Sequ
         raise NoPlaceError(f"the loader of {file.path.name}:{call.lineno} is another one in each turn of its loop")
     # Its own text goes over, with what keeps its workers
     workers = [keyword.value for keyword in call.keywords if keyword.arg == "num_workers"]
-    has_workers = any(isinstance(each, ast.Constant) and each.value for each in workers)
+    has_workers = any(isinstance(count, ast.Constant) and count.value for count in workers)
     begin, end = file.span(statement)
     text = file.text[begin:end]
     if file.text[file.line_span(statement.lineno)[0] : begin].strip():
@@ -91,8 +91,8 @@ def _loader_begun(call: ast.Call) -> str:
 def _loops_around(file: SourceFile, call: ast.Call) -> list[ast.stmt]:
     """Return the loops around a call in the same function, the outermost first."""
     around = [statement for _, statement in ways_to(file.tree, call.lineno)]
-    scope = max((at + 1 for at, each in enumerate(around) if isinstance(each, ast.FunctionDef)), default=0)
-    return [each for each in around[scope:] if isinstance(each, LOOPS)]
+    scope = max((at + 1 for at, statement in enumerate(around) if isinstance(statement, ast.FunctionDef)), default=0)
+    return [statement for statement in around[scope:] if isinstance(statement, LOOPS)]
 
 
 def _stored_in(loop: ast.AST, but: ast.AST | None = None) -> set[str]:

@@ -67,11 +67,11 @@ class NotedCode:
         """Return digests of each training's code, by which a record knows whether it is still the one that ran."""
         return {name: _digests_of(noted) for name, noted in self.noted.items()}
 
-    def find_changes(self, seen: CodeChanges) -> CodeChanges:
-        """Return what has changed so far. What was seen stays, but another file counts for more than a touched one."""
+    def find_changes(self, known: CodeChanges) -> CodeChanges:
+        """Return what has changed so far. What was known stays, but another file counts for more than a touched one."""
         copies_in_use().check()
-        found = {name: find_change(noted) for name, noted in self.noted.items() if not _is_another(seen.get(name))}
-        return {**seen, **{name: change for name, change in found.items() if change is not None}}
+        found = {name: find_change(noted) for name, noted in self.noted.items() if not _is_another(known.get(name))}
+        return {**known, **{name: change for name, change in found.items() if change is not None}}
 
 
 def note_code_of(files: Mapping[str, str | None]) -> NotedCode:

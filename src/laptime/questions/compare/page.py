@@ -164,8 +164,8 @@ def _other_differences(found: Compared, *, details: bool) -> list[str]:
     return [f"Also different: {'; '.join(map(difference_words, shown))}{more}."] if shown else []
 
 
-def difference_words(each: Difference) -> str:
-    return f"{each.what} {each.before} before, {each.after} after"
+def difference_words(difference: Difference) -> str:
+    return f"{difference.what} {difference.before} before, {difference.after} after"
 
 
 def _how(found: Compared) -> list[str]:

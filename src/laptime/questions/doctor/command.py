@@ -72,8 +72,8 @@ def devices(
     if as_json:
         emit_json(showing.to_json(rows))
     else:
-        told = showing.peaks_as_text(limits, page_width())
-        page = "\n".join(filter(None, (showing.devices_as_text(machine, page_width()), told)))
+        peaks = showing.peaks_as_text(limits, page_width())
+        page = "\n".join(filter(None, (showing.devices_as_text(machine, page_width()), peaks)))
         emit_page(page, rows, details=details)
     for error in unsaved:
         complain(error)

@@ -514,7 +514,7 @@ def _fastest_answer(infer: InferAnswer) -> list[str]:
     faster = [factor for factor in single if factor.verdict == "faster"]
     if not faster:
         return ["answers"]
-    best = max(faster, key=lambda each: each.ratio)
+    best = max(faster, key=lambda comparison: comparison.ratio)
     return [f"answers, {factor_named(best, best.ratio)}"]
 
 

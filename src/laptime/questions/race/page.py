@@ -260,12 +260,12 @@ def fair_factor(record: Record) -> ToldFactor | None:
     return told_factor(most_telling(fair)) if fair else None
 
 
-def compared_words(told: ToldFactor, record: Record) -> str:
+def compared_words(shown: ToldFactor, record: Record) -> str:
     """Return a sentence on the faster of two lanes."""
-    if not told.is_difference:
-        return f"no difference was found between {told.one} and {told.other} (ratio {ends_words(told.found)})."
-    settled = "" if told.found.settled or not told.has_ends else f", not settled within {percent(record.ask.margin)}"
-    return f"{told.one} is {factor(told.ratio)}x as fast as {told.other} ({told.ends_words}{settled})."
+    if not shown.is_difference:
+        return f"no difference was found between {shown.one} and {shown.other} (ratio {ends_words(shown.found)})."
+    settled = "" if shown.found.settled or not shown.has_ends else f", not settled within {percent(record.ask.margin)}"
+    return f"{shown.one} is {factor(shown.ratio)}x as fast as {shown.other} ({shown.ends_words}{settled})."
 
 
 def _lone_words(lane: LaneResult) -> str:

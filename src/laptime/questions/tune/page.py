@@ -403,12 +403,12 @@ def summary(record: Record) -> list[str]:
         return summary_of_race(record)
     gains = [lane for lane in answer.tuning.lanes if lane.standing == "confirmed" and lane.gain is not None]
     per = f" {record.ask.aim.per}".rstrip()
-    told = [
+    words = [
         f"{short_name(gain.asked)} {gain.gain.ratio:.2f}x{per} with {'+'.join(gain.words)}"
         for gain in gains
         if gain.gain
     ]
-    return [*(told or ["no settings gain"]), *lanes_failed(record)]
+    return [*(words or ["no settings gain"]), *lanes_failed(record)]
 
 
 PART = QuestionPage(page_parts, summary, live_lanes, figures)

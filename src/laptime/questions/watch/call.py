@@ -45,7 +45,7 @@ def watch(command: Sequence[str], *, progress: bool | None = None, **given: Any)
     Its input and output are those of this process, and `.exit_code` is its own. `laptime.watching()` watches this
     process in place of a command.
     """
-    if isinstance(command, str) or not all(isinstance(each, str) for each in command):
+    if isinstance(command, str) or not all(isinstance(word, str) for word in command):
         raise UsageError(f"{command!r} is no list of words", 'Give the command as a list: ["python", "train.py"].')
     ask = make_ask(command[0] if command else "", (), "watch", **given)
     return WatchResult(*answer("watch", replace(ask, command=tuple(command)), progress=progress))

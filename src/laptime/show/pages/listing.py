@@ -35,12 +35,12 @@ ANSWERS_PROOF = f"proof: the answers to {PROOF_ITEMS} items, against float64"
 def render_workloads(workloads: Iterable[Workload], width: int) -> str:
     """List the built-in workloads."""
     columns: list[Column[Workload]] = [
-        Column("workload", lambda each: each.name),
-        Column("parameters", lambda each: f"{each.parameters:,}", right=True),
-        Column("batch", lambda each: f"{each.batch:,}", right=True),
-        Column("steps a lap", lambda each: f"{each.steps_per_lap:,}", right=True),
-        Column("laps", lambda each: f"{each.laps:,}", right=True),
-        Column("what it is", lambda each: each.title, least=20),
+        Column("workload", lambda workload: workload.name),
+        Column("parameters", lambda workload: f"{workload.parameters:,}", right=True),
+        Column("batch", lambda workload: f"{workload.batch:,}", right=True),
+        Column("steps a lap", lambda workload: f"{workload.steps_per_lap:,}", right=True),
+        Column("laps", lambda workload: f"{workload.laps:,}", right=True),
+        Column("what it is", lambda workload: workload.title, least=20),
     ]
     return table_page(columns, tuple(workloads), width)
 
@@ -50,12 +50,12 @@ def render_sets(rows: Sequence[MadeSet], width: int) -> str:
     if not rows:
         return "No data made yet; laptime data make WHAT makes some.\n"
     columns: list[Column[MadeSet]] = [
-        Column("data", lambda each: each.name),
-        Column("train", lambda each: f"{each.train_items:,}", right=True),
-        Column("test", lambda each: f"{each.test_items:,}", right=True),
-        Column("size", lambda each: size(each.bytes), right=True),
-        Column("state", lambda each: each.state),
-        Column("folder", lambda each: each.folder, least=20),
+        Column("data", lambda made: made.name),
+        Column("train", lambda made: f"{made.train_items:,}", right=True),
+        Column("test", lambda made: f"{made.test_items:,}", right=True),
+        Column("size", lambda made: size(made.bytes), right=True),
+        Column("state", lambda made: made.state),
+        Column("folder", lambda made: made.folder, least=20),
     ]
     return table_page(columns, rows, width)
 
@@ -102,14 +102,14 @@ def _what_each_does(planned: Plan | FullPlan | InferPlan) -> list[str]:
 def _trainings(plan: Plan, protocol: Protocol) -> list[str]:
     items = plan.subject.items
     steps = "" if protocol.steps_per_lap is None else f" of {protocol.steps_per_lap:,} steps"
-    said = [f"each lane: {protocol.laps:,} lap{'s' * (protocol.laps != 1)}{steps}, a checkpoint after each"]
+    lines = [f"each lane: {protocol.laps:,} lap{'s' * (protocol.laps != 1)}{steps}, a checkpoint after each"]
     if protocol.validation_items:
-        said += [f"validation after each lap: the first {protocol.validation_items:,} test {items}, or all there are"]
+        lines += [f"validation after each lap: the first {protocol.validation_items:,} test {items}, or all there are"]
     if protocol.evaluation_items:
-        said += [f"a test at the end: {protocol.evaluation_items:,} {items}, or as many as there are"]
+        lines += [f"a test at the end: {protocol.evaluation_items:,} {items}, or as many as there are"]
     if protocol.seeds > 1:
-        said += [f"seeds: {protocol.seeds}, from {plan.ask.seed} on"]
-    return said
+        lines += [f"seeds: {protocol.seeds}, from {plan.ask.seed} on"]
+    return lines
 
 
 def _planned_lane(lane: PlannedLane, width: int) -> list[str]:
@@ -166,7 +166,7 @@ def _budget(plan: Plan) -> str:
 def repeat_words(record: Record) -> str:
     """Return the command, with the lanes that ran and every option that is not the default; or what was watched."""
     ask, command = record.ask, find_question(record.question).command
-    named = [each for each in (ask.what, *ask.others, *ask.lanes) if each] if command != "watch" else []
+    named = [word for word in (ask.what, *ask.others, *ask.lanes) if word] if command != "watch" else []
     behind = ("--", *ask.command) if ask.command else ()
     return as_command(["laptime", command, *named, *repeat_options(command, ask), *behind])
 
@@ -213,9 +213,9 @@ def layer_lines(workload: Workload, rows: Sequence[LayerRow], width: int) -> lis
 
 def fact_lines(facts: Iterable[tuple[str, str]], width: int) -> list[str]:
     """Return two columns: names, and what is said of each. An empty name continues the one before."""
-    told = list(facts)
-    wide = max((len(name) for name, _ in told), default=0) + 2
-    return [line for name, says in told for line in wrap(f"{padded(name, wide)}{says}", width, " " * wide)]
+    pairs = list(facts)
+    wide = max((len(name) for name, _ in pairs), default=0) + 2
+    return [line for name, says in pairs for line in wrap(f"{padded(name, wide)}{says}", width, " " * wide)]
 
 
 def shape_words(shape: Sequence[int]) -> str:
@@ -224,7 +224,7 @@ def shape_words(shape: Sequence[int]) -> str:
 
 def classes_words(classes: Sequence[str]) -> str:
     """Return the number and names of the classes. Single characters are written without commas."""
-    names = ("" if all(len(each) == 1 for each in classes) else ", ").join(classes)
+    names = ("" if all(len(name) == 1 for name in classes) else ", ").join(classes)
     return f"{len(classes)} classes: {names}"
 
 
@@ -252,14 +252,14 @@ def _protocol(workload: Workload) -> list[tuple[str, str]]:
 
 def _result_lines(result: PublishedResult, width: int) -> list[str]:
     """Return everything that was reported for one device."""
-    told = []
+    parts = []
     if len(result.lap_s) == 1:
-        told.append(f"a lap {published_lap(result.lap_s[0])}")
+        parts.append(f"a lap {published_lap(result.lap_s[0])}")
     elif result.lap_s:
-        told.append(f"laps {_listed(result.lap_s)} s")
-    told += [f"step {_listed(result.step_ms)} ms"] if result.step_ms else []
-    told += [f"{duration(result.total_s)} in all"] if result.total_s is not None else []
-    times = told + ([f"one item inferred in {result.infer_one_s:g} s"] if result.infer_one_s is not None else [])
+        parts.append(f"laps {_listed(result.lap_s)} s")
+    parts += [f"step {_listed(result.step_ms)} ms"] if result.step_ms else []
+    parts += [f"{duration(result.total_s)} in all"] if result.total_s is not None else []
+    times = parts + ([f"one item inferred in {result.infer_one_s:g} s"] if result.infer_one_s is not None else [])
     figures = {"loss": result.loss, "accuracy": result.accuracy, "validation accuracy": result.val_accuracy}
     learning = [f"{name} {_listed(values)}" for name, values in figures.items() if values]
     return flow([*times, *learning, *_load(result)], width, f"  {result.device}: ", "    ")
@@ -275,8 +275,8 @@ def _load(result: PublishedResult) -> list[str]:
         "{} processes": () if result.processes is None else (result.processes,),
         "{} threads": () if result.threads is None else (result.threads,),
     }
-    told = [words.format(_listed(values)) for words, values in figures.items() if values]
-    return told + ([result.note] if result.note else [])
+    parts = [words.format(_listed(values)) for words, values in figures.items() if values]
+    return parts + ([result.note] if result.note else [])
 
 
 def _listed(values: Sequence[float]) -> str:
@@ -336,8 +336,8 @@ def _framework(name: str, framework: Framework | None) -> list[Fact]:
     if framework.problem:
         return [(name, f"{framework.version}, cannot run: {framework.problem}")]
     versions = framework.versions or {name: framework.version}
-    told = [value if key == name else f"{LIBRARY_NAMES.get(key, key)} {value}" for key, value in versions.items()]
-    return [(name, ", ".join(told)), *((f"  {device.name}", _device_words(device)) for device in framework.devices)]
+    shown = [value if key == name else f"{LIBRARY_NAMES.get(key, key)} {value}" for key, value in versions.items()]
+    return [(name, ", ".join(shown)), *((f"  {device.name}", _device_words(device)) for device in framework.devices)]
 
 
 def _device_words(device: Device) -> str:
