@@ -9,7 +9,14 @@ from measured import changed, heat_of, plan_of, planned, reference
 
 from laptime.analysis.heats import summarise_heat
 from laptime.analysis.lanes import summarise_lane
-from laptime.analysis.step_states import find_slow_laps, find_state, ratio_within, ratios_within, times_of
+from laptime.analysis.step_states import (
+    find_lane_state,
+    find_slow_laps,
+    find_state,
+    ratio_within,
+    ratios_within,
+    times_of,
+)
 from laptime.model.protocol import LapResult, Score
 from laptime.model.sample import Window
 
@@ -148,6 +155,37 @@ def test_a_disturbed_window_is_left_out_and_a_slow_one_is_not():
     ]
     heat = changed(heat_of(1.0), windows=tuple(windows))
     assert times_of(heat) == {1: 1.0, 2: 1.0, 5: 4.0, 6: 4.0, 7: 1.0, 8: 1.0}
+
+
+@pytest.mark.parametrize("noise", [0.2, 0.35])
+@pytest.mark.parametrize("count", [3, 5, 8])
+def test_a_few_windows_that_are_slow_by_chance_are_no_state(count, noise):
+    """At five windows a heat, 27 of 60 such lanes once had a state: a window counted as often as it had steps."""
+    chance = Random(1)
+    for _ in range(40):
+        times = [[chance.lognormvariate(0, noise) for _ in range(count)] for _ in range(3)]
+        assert find_lane_state(windowed(times)) is None
+
+
+def test_a_state_shows_in_five_windows_of_four_heats():
+    chance = Random(1)
+    times = [[level * chance.lognormvariate(0, 0.05) for level in (1, 1, 1, 2, 2)] for _ in range(4)]
+    found = find_lane_state(windowed(times))
+    assert found is not None
+    assert found.step == pytest.approx(61, abs=20)
+
+
+def windowed(heats_ms):
+    """Return a lane whose windows of 20 steps have such means, and no times of single steps."""
+    made = []
+    for number, means_ms in enumerate(heats_ms):
+        windows: list[Window] = []
+        for at, mean_ms in enumerate(means_ms):
+            begin = windows[-1].end_ns if windows else 0
+            windows.append(Window(begin, begin + round(20e6 * mean_ms), 20, (), first_step=1 + 20 * at))
+        made.append(heat_of(1.0, number, windows=tuple(windows), losses=(2.3,) * len(windows)))
+    lane = planned()
+    return summarise_lane(plan_of(lane), lane, tuple(map(summarise_heat, made)), reference())
 
 
 def test_the_same_steps_of_two_lanes_are_compared():

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from math import ceil, sqrt
+from math import ceil, comb, sqrt
 
 from laptime.model.protocol import LapResult
 from laptime.model.record import LaneResult
@@ -30,6 +30,8 @@ STATE_SLOW_SHARE = 0.9  # of the steps of a state are slow
 NEAR_POINTS = 20  # points, within which the first step of a state is looked for
 AGREE = 2 / 3  # of the heats that came as far
 STATE_HEATS_LEAST = 2
+TIMINGS_ENOUGH = 12  # of a heat, in which slow ones hardly meet by chance
+CHANCE_MOST = 0.004
 
 StepSeries = Mapping[int, float]  # by the number of a step: its time
 
@@ -60,25 +62,54 @@ def find_lane_state(lane: LaneResult) -> StateChange | None:
     heats = [result for result in lane.heats if result.heat.process.status == "ok"]
     if any(result.heat.burst is not None for result in heats):
         return None  # single steps take what a loader's workers make of them
-    return find_state([times_of(result.heat) for result in heats])
+    state = find_state([times_of(result.heat) for result in heats])
+    return None if state is None or _may_be_chance(state, [result.heat for result in heats]) else state
+
+
+def _may_be_chance(state: StateChange, heats: Sequence[Heat]) -> bool:
+    """Whether a few slow windows that met in several heats may look like this state.
+
+    A window's mean is one timing, however many steps it has. Of few timings, those of the state have to be the slowest
+    of their heat, in so many heats that no chance puts them all there.
+    """
+    chance = 1.0
+    places = 0  # where a state may begin
+    for heat in heats:
+        timings = _timings_of(heat)
+        places = max(places, len(timings))
+        if len(timings) >= TIMINGS_ENOUGH:
+            return False
+        inside: list[float] = []
+        others: list[float] = []
+        for first, steps, ms in timings:
+            middle = first + steps // 2
+            is_of_it = state.step <= middle and (state.until is None or middle <= state.until)
+            (inside if is_of_it else others).append(ms)
+        if inside and others and min(inside) > max(others):
+            chance /= comb(len(timings), len(inside))
+    return chance * places > CHANCE_MOST
 
 
 def times_of(heat: Heat) -> dict[int, float]:
-    """Return the time of each step in milliseconds, by its number; of one that was not timed alone, its window's mean.
+    """Return the milliseconds of each step, by its number; of one that was not timed alone, its window's mean."""
+    return {number: ms for first, steps, ms in _timings_of(heat) for number in range(first, first + steps)}
+
+
+def _timings_of(heat: Heat) -> list[tuple[int, int, float]]:
+    """Return what was timed: the first step of each timing, how many it has, and the milliseconds of one.
 
     Windows that something disturbed are left out if they are few: what disturbs all of a heat is in all its steps.
     Those that only were slow are not left out: that is what is looked for.
     """
     # The very first step compiles and allocates.
-    times = {number: ns / 1e6 for number, ns in enumerate(heat.early_ns, 1) if number > 1}
+    timings = [(number, 1, ns / 1e6) for number, ns in enumerate(heat.early_ns, 1) if number > 1]
     quiet = [window for window in heat.windows if window.flag is None or window.flag.startswith(MACHINE_SLOW)]
     for window in quiet if 2 * len(quiet) > len(heat.windows) else heat.windows:
         if window.first_step is not None and not (window.noise is not None and window.noise.halted):
+            single = enumerate(window.step_ns[: window.steps], window.first_step)
             mean_ms = (window.end_ns - window.start_ns) / window.steps / 1e6
-            single = [ns / 1e6 for ns in window.step_ns[: window.steps]]
-            numbers = range(window.first_step, window.first_step + (len(single) or window.steps))
-            times |= zip(numbers, single or [mean_ms] * window.steps, strict=True)
-    return times
+            timings += [(number, 1, ns / 1e6) for number, ns in single] or [(window.first_step, window.steps, mean_ms)]
+    return timings
 
 
 def find_loop_state(loop: TrainingLoop) -> StateChange | None:

@@ -63,17 +63,14 @@ def make_loader_once(code: UserCode, _value: int) -> tuple[SourceFile, int, Sequ
     text = file.text[begin:end]
     if file.text[file.line_span(statement.lineno)[0] : begin].strip():
         raise NoPlaceError(f"{file.path.name}:{call.lineno} is behind another statement in its line")
-    kept = set_keywords(file, call, {"persistent_workers": "True"}, ()) if has_workers and not _keeps(call) else []
+    keeps = any(keyword.arg == "persistent_workers" for keyword in call.keywords)
+    kept = set_keywords(file, call, {"persistent_workers": "True"}, ()) if has_workers and not keeps else []
     for edit in sorted(kept, key=lambda edit: -edit.start):
         text = text[: edit.start - begin] + edit.text + text[edit.end - begin :]
     first, _ = file.line_span(statement.lineno)
     _, last = file.line_span(statement.end_lineno or statement.lineno)
     after = last + len(file.newline) if file.text.startswith(file.newline, last) else last
     return file, loop.lineno, [_line_before(file, loop, text), TextEdit(first, after, "")]
-
-
-def _keeps(call: ast.Call) -> bool:
-    return any(keyword.arg == "persistent_workers" for keyword in call.keywords)
 
 
 def _loader_begun(call: ast.Call) -> str:
