@@ -13,19 +13,15 @@ from dataclasses import dataclass, replace
 from math import hypot
 
 from laptime.model.other_work import OtherWork
+from laptime.model.precisions import PRECISIONS
 from laptime.model.process import NO_TRAINING, Settings
 from laptime.model.quantities import Missing
 from laptime.model.record import LaneResult, Parity
 from laptime.model.sample import Appeal, LateStep, Movement, ProofRun, Reference, SeenBatch, Window
 
-# Half a unit in the last place, relative: the largest change by one rounding.
-ROUNDING = {"fp32": 2.0**-24, "tf32": 2.0**-11, "fp16": 2.0**-11, "bf16": 2.0**-8}
-# Rounding adds up like a random walk over the depth; correct float32 lanes stay within an eighth of this.
-MARGIN = {"fp32": 8.0, "tf32": 2.0, "fp16": 2.0, "bf16": 1.0}
 # Where a network amplifies rounding, other correct float32 lanes have a few times the twin's error.
 TWIN_MARGIN = 8.0
 START_TOLERANCE = 1e-6
-LENGTH_TOLERANCE = {"fp32": 3e-4, "tf32": 0.05, "fp16": 0.05, "bf16": 0.1}
 ARRAY_TOLERANCE = 0.5
 SHRINK_FLOOR = 1e-9
 # Two roundings: of 1 - rate x decay, and of a weight multiplied by it. The same in all weights, so no averaging out.
@@ -226,7 +222,7 @@ def loss_distance(run: ProofRun, exact: ProofRun) -> float:
 
 def loss_tolerance(reference: Reference, precision: str, *, last: bool) -> float:
     """Return how far a loss may differ: at the first step by its own rounding, later by what that grew to."""
-    floor = MARGIN[precision] * ROUNDING[precision] * math.sqrt(reference.depth)
+    floor = PRECISIONS[precision].margin * PRECISIONS[precision].rounding * math.sqrt(reference.depth)
     if not last or precision != "fp32":
         return floor
     return max(floor, TWIN_MARGIN * loss_distance(reference.twin, reference.exact))
@@ -267,7 +263,7 @@ def _triple(run: ProofRun, reference: Reference, of: Callable[[ProofRun], Moveme
 def _distance(moved: Triple, reference: Reference, precision: str, hidden: float) -> float:
     if len(moved.mine.moves) != len(moved.exact.moves):
         return math.inf
-    length = max(LENGTH_TOLERANCE[precision], TWIN_MARGIN * _length_distance(moved.twin, moved.exact))
+    length = max(PRECISIONS[precision].length, TWIN_MARGIN * _length_distance(moved.twin, moved.exact))
     parts = [_length_distance(moved.mine, moved.exact) / length]
     if precision == "fp32":
         # How far the movement along the weights may differ: this is where a small weight decay shows.
@@ -290,12 +286,12 @@ def _decay_distance(moved: Triple, start: float) -> float:
         return math.inf
     trios = zip(moved.mine.moves, moved.exact.moves, moved.twin.moves, strict=True)
     parts = [
-        abs(mine - exact) / (max(LENGTH_TOLERANCE["fp32"] * exact, TWIN_MARGIN * abs(twin - exact)) + floor)
+        abs(mine - exact) / (max(PRECISIONS["fp32"].length * exact, TWIN_MARGIN * abs(twin - exact)) + floor)
         for mine, exact, twin in trios
         if (floor := WIDE_ROUNDING * start)
     ]
     chance = TWIN_MARGIN * abs(moved.twin.shrink - moved.exact.shrink)
-    allowed = max(LENGTH_TOLERANCE["fp32"] * abs(moved.exact.shrink), chance) + WIDE_ROUNDING
+    allowed = max(PRECISIONS["fp32"].length * abs(moved.exact.shrink), chance) + WIDE_ROUNDING
     parts.append(abs(moved.mine.shrink - moved.exact.shrink) / allowed)
     return max(parts) if all(map(math.isfinite, parts)) else math.inf
 
@@ -328,9 +324,6 @@ def relative(value: float, wanted: float) -> float:
 
 # Counts and rates are exact: the same training has the same ones.
 COUNT_TOLERANCE = 1e-6
-# Of a single step from the same weights on the same batch: two kernels' losses, and how far all weights moved.
-LATE_LOSS = {"fp32": 1e-4, "tf32": 1e-2, "fp16": 1e-2, "bf16": 5e-2}
-LATE_MOVE = {"fp32": 1e-2, "tf32": 0.1, "fp16": 0.1, "bf16": 0.2}
 
 # Batches of windows: how many must be known of both lanes, and how many times as many different ones one must have.
 BATCHES_SEEN = 4
@@ -343,11 +336,7 @@ LOSSES_SEEN = 6
 LOSSES_APART = 0.05
 LOSSES_SURE = 10.0
 LOSS_LEAST = 0.1  # of the largest loss
-# Losses of the same steps before rounding has grown: of two heats they were alike to the last bit, of other kernels of
-# the same sums to 1e-6. Three layers in bf16 were 9e-5 off in the first steps, and 2e-4 in the fourth.
-BEGIN_LOSS = {"fp32": 2e-5, "tf32": 1e-2, "fp16": 1e-2, "bf16": 5e-2}
-NEAR_STEPS = 50
-NEAR_LOSS = {"fp32": 2e-3, "tf32": 2e-2, "fp16": 2e-2, "bf16": 0.1}
+NEAR_STEPS = 50  # whose losses are near, if not as near as at the beginning
 
 # Of the items of a lap: a last batch may be left out.
 LAPS_ALIKE = 0.01
@@ -502,14 +491,14 @@ def find_other_beginning(one: LaneResult, other: LaneResult) -> OtherWork | None
         for lane in (one, other)
     ]
     found = [
-        (step, mine, theirs, BEGIN_LOSS[precision])
+        (step, mine, theirs, PRECISIONS[precision].begin_loss)
         for seed in first[0].keys() & first[1].keys()
         for step, (mine, theirs) in enumerate(zip(first[0][seed], first[1][seed], strict=False), 1)
     ]
     mine = _losses_of(one)
     theirs = _losses_of(other)
     near = sorted(steps for steps in mine.keys() & theirs.keys() if _end_of(steps) <= NEAR_STEPS)
-    found += [(_end_of(steps), mine[steps], theirs[steps], NEAR_LOSS[precision]) for steps in near]
+    found += [(_end_of(steps), mine[steps], theirs[steps], PRECISIONS[precision].near_loss) for steps in near]
     for step, my_loss, its_loss, allowed in found:
         if relative(my_loss, its_loss) > allowed:
             says = f"at its step {step}, {name} has a loss of {my_loss:.6g}, and {its} of {its_loss:.6g}"
@@ -540,12 +529,12 @@ def _compare_late(one: LaneResult, other: LaneResult) -> OtherWork | None:
         return None
     name, its = _names_of((one, other))
     when = "put back to their start after they were timed"
-    if relative(mine.loss, theirs.loss) > LATE_LOSS[mine.precision]:
+    if relative(mine.loss, theirs.loss) > PRECISIONS[mine.precision].late_loss:
         says = f"{when}, {name} has a loss of {mine.loss:.6g}, and {its} of {theirs.loss:.6g}"
         return OtherWork("knows the judge", says)
     my_move = hypot(*mine.moves)
     its_move = hypot(*theirs.moves)
-    if relative(my_move, its_move) > LATE_MOVE[mine.precision]:
+    if relative(my_move, its_move) > PRECISIONS[mine.precision].late_move:
         says = f"{when}, a step moves the weights of {name} by {my_move:.3g}, and of {its} by {its_move:.3g}"
         return OtherWork("knows the judge", says)
     return None

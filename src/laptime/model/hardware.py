@@ -237,7 +237,6 @@ class CheckedForecast:
 # The measured limits of a device, the work of a step, and how close a lane comes to the limit.
 
 COPY_EXERCISE = "copy"
-PRODUCT_PRECISIONS = ("fp32", "tf32", "bf16", "fp16")
 NOT_MEASURED = Missing("what this device can do at most was not measured: laptime devices --measure")
 FAKE = "fake"
 

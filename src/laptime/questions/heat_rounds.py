@@ -29,6 +29,7 @@ from laptime.engine.run.turns import (
 )
 from laptime.machine.look import available_memory_bytes
 from laptime.model.plan import HeatOrder, Pace, PlannedLane
+from laptime.model.precisions import NARROW
 from laptime.model.process import NO_TRAINING, ProcessRun
 from laptime.model.protocol import Protocol
 from laptime.model.quantities import Missing
@@ -461,7 +462,6 @@ class _Crew:
 # Does a lane fit into memory, and into the time, at another batch? Estimated before it runs, from its heats at others,
 # and for memory from its shapes.
 
-FULL_PRECISION = ("fp32", "tf32")
 HEAT_STEPS_LEAST = 14  # of a heat, however slow: ten of the proof, the first one, and three windows
 MEMORY_NOT_COUNTED = Missing(
     "only built-in trainings in PyTorch hold what their shapes say, in float32 and not compiled"
@@ -534,7 +534,7 @@ class Fitting:
         """Return the workload of a lane whose steps hold what its shapes say."""
         subject = self._rounds.job.plan.subject_of(lane)
         settings = lane.settings
-        is_plain = settings.execution == "eager" and settings.precision in FULL_PRECISION
+        is_plain = settings.execution == "eager" and settings.precision not in NARROW
         trains = lane.row.holds_its_shapes and settings.input not in NO_TRAINING
         if not (subject.is_built_in and trains and is_plain):
             return MEMORY_NOT_COUNTED

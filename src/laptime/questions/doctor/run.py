@@ -11,8 +11,9 @@ from laptime.analysis.usage import join_peaks
 from laptime.engine.run.scout import ask_peaks
 from laptime.machine.look import CoresTaken
 from laptime.model.frameworks import find_framework
-from laptime.model.hardware import NOT_MEASURED, PRODUCT_PRECISIONS, DeviceKey, DevicePeaks, Peak, PeakOrder, key_of
+from laptime.model.hardware import NOT_MEASURED, DeviceKey, DevicePeaks, Peak, PeakOrder, key_of
 from laptime.model.machine import Device, Machine
+from laptime.model.precisions import PRECISIONS
 from laptime.model.process import Malloc, Settings
 from laptime.model.quantities import Missing
 from laptime.planner.plan import environment_for
@@ -150,7 +151,7 @@ def _turns(machine: Machine) -> Iterator[_Turn]:
         if find_framework(framework).measures_peaks:  # not Keras, which would only measure its engine again
             able = tuple(
                 product_precision
-                for product_precision in PRODUCT_PRECISIONS
+                for product_precision in PRECISIONS
                 if product_precision == "fp32" or product_precision in features[key.device]
             )
             if device.kind == "cpu":

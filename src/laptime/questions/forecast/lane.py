@@ -20,6 +20,7 @@ from laptime.model.hardware import (
     key_of,
 )
 from laptime.model.machine import Machine, Processor
+from laptime.model.precisions import PRECISIONS
 from laptime.model.process import AS_WRITTEN, NO_TRAINING, Settings, is_exactly
 from laptime.model.quantities import Missing
 from laptime.model.record import LaneResult, Record
@@ -35,7 +36,7 @@ from laptime.questions.forecast.memory import (
 )
 from laptime.questions.forecast.reduce import NEW_NETWORK_SPREAD, ProcessorRate, rate_of, times_as_long
 from laptime.trainings.workloads import CATALOGUE, find_workload
-from laptime.trainings.workloads.shapes import VALUE_BYTES, list_operators
+from laptime.trainings.workloads.shapes import list_operators
 
 FORECAST_SCRIPT = "laptime forecast SCRIPT.py -- ARGUMENTS runs the script for a minute, and predicts it"
 IN_NINETY_FIVE = 1.96  # standard deviations on each side of a step's interval
@@ -291,7 +292,7 @@ def _need_of(lane: LaneResult, work: StepWork, larger: float, narrower: float) -
 
 def _narrower(precision: str) -> float:
     """Return the bytes of a value, as a share of those in float32."""
-    return VALUE_BYTES[precision] / FLOAT_BYTES
+    return PRECISIONS[precision].bytes / FLOAT_BYTES
 
 
 def _python_of(lane: LaneResult, work: StepWork) -> float:

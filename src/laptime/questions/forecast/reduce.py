@@ -21,6 +21,7 @@ from laptime.model.hardware import (
     Regime,
     StepOperator,
 )
+from laptime.model.precisions import NARROW, PRECISIONS
 from laptime.model.quantities import Missing
 
 NEW_NETWORK_SPREAD = 0.15  # of networks that the fit had not seen (bench/forecast_left_out.py)
@@ -30,7 +31,6 @@ MEASURED_CORE_SPREAD = 0.1  # Python's time times the core's score varied by 8 %
 SMOOTHNESS = 2.0  # the same of an operator's operations and its bytes
 SHARPNESS = 4.0  # how suddenly the longer of device and host takes over
 IN_EIGHTY = 1.2816  # standard deviations on each side that hold 80 % of a normal distribution
-NEXT_BEST = {"bf16": ("bf16", "fp16", "fp32"), "fp16": ("fp16", "bf16", "fp32"), "tf32": ("tf32", "fp32")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,10 +57,10 @@ def regime_of(device: KnownDevice, precision: str) -> tuple[Regime, float] | Mis
 
     Where there are no units for a precision, float32 is what it computes in.
     """
-    for other in NEXT_BEST.get(precision, (precision,)):
+    for other in PRECISIONS[precision].peaks:
         peak = device.peak_flops(other)
         if peak is not None:
-            return ("matrix" if other in {"bf16", "fp16"} else "tf32" if other == "tf32" else "fp32"), peak
+            return ("matrix" if other in NARROW else "tf32" if other == "tf32" else "fp32"), peak
     return Missing(f"it has no units for {precision}")
 
 

@@ -22,8 +22,9 @@ from laptime.analysis.heats import (
     step_ms,
 )
 from laptime.analysis.lanes import NO_HEAT_RUN
-from laptime.analysis.parity import MARGIN, ROUNDING, TWIN_MARGIN, is_same_work, relative
+from laptime.analysis.parity import TWIN_MARGIN, is_same_work, relative
 from laptime.model.plan import PlannedLane
+from laptime.model.precisions import PRECISIONS
 from laptime.model.protocol import AnswerReference, AnswerRun, BatchRun, InferHeat
 from laptime.model.quantities import Estimate, Missing
 from laptime.model.record import (
@@ -77,7 +78,7 @@ def answer_distance(run: AnswerRun, exact: AnswerRun) -> float:
 
 def answer_tolerance(reference: AnswerReference, precision: str) -> float:
     """Return how far answers may differ: by the rounding of the layers, or by the error of the float32 twin."""
-    floor = ANSWER_MARGIN * MARGIN[precision] * ROUNDING[precision] * math.sqrt(reference.depth)
+    floor = ANSWER_MARGIN * PRECISIONS[precision].margin * PRECISIONS[precision].rounding * math.sqrt(reference.depth)
     if precision != "fp32":
         return floor
     return max(floor, TWIN_MARGIN * answer_distance(reference.twin, reference.exact))

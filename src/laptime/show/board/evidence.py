@@ -22,6 +22,7 @@ from laptime.model.ask import Ask
 from laptime.model.errors import RecordError, UsageError
 from laptime.model.machine import Device, Machine, Processor
 from laptime.model.plan import Subject
+from laptime.model.precisions import PRECISIONS
 from laptime.model.process import ProcessRun
 from laptime.model.protocol import Evaluation, FullRun, LapResult, Score
 from laptime.model.quantities import Estimate, Missing
@@ -50,7 +51,6 @@ WHOLE = "whole"  # in a stripped record's `tool`: the digest of the whole record
 WHOLE_SINCE = 3  # the schema of the first records that have it
 DETAILS = ("capability", "vector")
 CLASSES = ("flat", "warm-up", "slowing", "unsteady")
-PRECISIONS = ("fp64", "fp32", "tf32", "bf16", "fp16")
 
 
 def canonical(record: Record) -> bytes:
@@ -306,7 +306,7 @@ def _process(process: ProcessRun, lane: str) -> ProcessRun:
 
 
 def _proof(run: ProofRun) -> ProofRun:
-    precision = run.precision if run.precision in PRECISIONS else "fp32"
+    precision = run.precision if run.precision in {"fp64", *PRECISIONS} else "fp32"
     return ProofRun(
         precision, run.losses, run.start, run.shrink, run.moves, single=run.single, decay=run.decay, scales=run.scales
     )

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from laptime.machine.hardware import known_devices, known_efficiencies
 from laptime.model.hardware import CONVOLUTIONS, KnownDevice, Range
 from laptime.model.machine import Processor
+from laptime.model.precisions import NARROW
 from laptime.model.quantities import Missing
 from laptime.model.workload import FLOAT_BYTES, Adam, Workload
 from laptime.questions.forecast.reduce import forecast_step, range_of, spread_of
@@ -27,7 +28,6 @@ OTHER_UNITS = (64, 512)
 CACHE_BYTES = 256 << 20  # of the device with the largest: what stays there is not moved
 LIMIT_SHARE = 1.15  # of the board's power: more than its limit
 IDLE_SHARE = 0.01  # of the board's power: less than any card that is on
-TWO_BYTES = ("bf16", "fp16")
 
 
 def known_device(short: str | None) -> KnownDevice | None:
@@ -63,7 +63,7 @@ def find_impossible(row: BoardRow, workload: Workload, processor: Processor) -> 
 
 def _peak(row: BoardRow, device: KnownDevice | None, processor: Processor) -> float | None:
     """Return the most operations a second, or None for a card that the table does not have."""
-    narrow = row.preset == "fastest" or row.settings.get("precision") in TWO_BYTES
+    narrow = row.preset == "fastest" or row.settings.get("precision") in NARROW
     if row.device.kind == "cpu":
         words = " ".join(processor.features)
         widest = [(in_float32, in_two) for unit, in_float32, in_two in UNITS if unit in words]
@@ -72,7 +72,7 @@ def _peak(row: BoardRow, device: KnownDevice | None, processor: Processor) -> fl
     if device is None:
         return None
     # Frameworks multiply float32 in tf32 where they may, so a float32 lane may reach that peak.
-    allowed = ("fp32", "tf32", *TWO_BYTES) if narrow else ("fp32", "tf32")
+    allowed = ("fp32", "tf32", *NARROW) if narrow else ("fp32", "tf32")
     peaks = [peak for precision in allowed if (peak := device.boosted_flops(precision)) is not None]
     return BOOST * max(peaks) if peaks else None
 

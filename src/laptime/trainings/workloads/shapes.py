@@ -36,6 +36,7 @@ from laptime.model.hardware import (
     Transition,
 )
 from laptime.model.machine import DeviceKind
+from laptime.model.precisions import PRECISIONS
 from laptime.model.process import Settings
 from laptime.model.workload import AT_WIDTH, FLOAT_BYTES, Adam, Workload, is_width
 
@@ -214,7 +215,7 @@ class OperatorList:
 
 def list_operators(workload: Workload, batch: int, precision: str = "fp32") -> tuple[StepOperator, ...]:
     """Return the operators of a step of a built-in training."""
-    found = OperatorList(batch, VALUE_BYTES[precision])
+    found = OperatorList(batch, PRECISIONS[precision].bytes)
     shape: Shape = workload.image_shape
     for layer in expand(workload.layers, shape[-1]):
         after = output_shape(layer, shape)
@@ -299,7 +300,6 @@ def _weights_of(layer: Layer | Joined, shape: Shape) -> int:
 # a step moves if each layer does all that it can in one pass. So both figures are lower bounds: what can be done within
 # the layer before (rectifiers, dropout, reordering, DenseNet's joining) counts as 0.
 
-VALUE_BYTES = {"fp32": 4, "tf32": 4, "bf16": 2, "fp16": 2}
 WRITES = (Conv, Dense, MaxPool, AveragePool, GlobalAveragePool, BatchNorm)
 # Passes over a weight: read forward, gradient written and read, weight read and written. Adam's two moments: both
 # read and written.
@@ -343,7 +343,7 @@ def count_step(workload: Workload, batch: int, precision: str = "fp32") -> StepW
     passes = STATE_PASSES + (MOMENT_PASSES if isinstance(workload.optimizer, Adam) else 0)
     # Backward, a layer reads its weights to compute the gradient of its inputs. The first layer needs no such gradient.
     state = FLOAT_BYTES * sum(part.weights * (passes + (part is not first)) for part in parts)
-    outputs = VALUE_BYTES[precision] * OUTPUT_PASSES * batch * sum(part.outputs for part in parts)
+    outputs = PRECISIONS[precision].bytes * OUTPUT_PASSES * batch * sum(part.outputs for part in parts)
     items = FLOAT_BYTES * BATCH_PASSES * batch * math.prod(workload.image_shape)
     return StepWork(float(flops), float(state + outputs + items), SHAPES_HOW)
 
