@@ -8,7 +8,15 @@ import torch
 
 from laptime.engine.backends.torch import devices
 from laptime.engine.backends.torch.backend import TorchTraining
-from laptime.engine.backends.torch.devices import LanePrecision, Switches, read_switches, set_precision, set_switches
+from laptime.engine.backends.torch.devices import (
+    SWITCHES,
+    LanePrecision,
+    Switches,
+    compute_as,
+    read_switches,
+    set_precision,
+    set_switches,
+)
 from laptime.model.machine import Device
 from laptime.model.process import Settings
 
@@ -104,3 +112,21 @@ def test_tf32_is_told_where_it_is_taken():
     assert LanePrecision(Settings(), is_own=True).notes(OLD_CARD) == ()
     assert LanePrecision(Settings(precision="bf16"), is_own=True).notes(CARD) == ()
     assert LanePrecision(Settings(), is_own=False).notes(CARD) == ()
+
+
+@pytest.mark.parametrize("is_own", [False, True])
+def test_a_switch_of_a_lane_outlasts_its_precision(monkeypatch, is_own):
+    """The recipe's `cudnn.allow_tf32`: the precision, which the proof and the training set again, once set it back."""
+    monkeypatch.setitem(
+        SWITCHES, "cudnn_tf32", lambda value: setattr(torch.backends.cudnn, "allow_tf32", value == "on")
+    )
+    before, settings = read_switches(), Settings(extra={"cudnn_tf32": "on"})
+    try:
+        set_precision("fp32")
+        precision = LanePrecision(settings, is_own=is_own)
+        for apply in (lambda: compute_as(settings), precision.apply):
+            set_precision("fp32")
+            apply()
+            assert read_switches().in_tf32() == ("convolutions and recurrent layers",)
+    finally:
+        set_switches(before)

@@ -332,15 +332,16 @@ class LanePrecision:
     """Sets the switches for a lane's training: by its settings, or in a user's own float32 as the user set them."""
 
     def __init__(self, settings: Settings, *, is_own: bool) -> None:
-        self._precision = settings.precision
+        self._settings = settings
         self._left = read_switches() if is_own and settings.precision == "fp32" else None
 
     def apply(self) -> None:
         """Set the switches again: the proof has changed them."""
         if self._left is None:
-            set_precision(self._precision)
+            compute_as(self._settings)
         else:
             set_switches(self._left)
+            take_switches(self._settings)
 
     def notes(self, device: Device) -> tuple[str, ...]:
         """Return a note where float32 means TF32, since the proof is taken without it."""
@@ -446,13 +447,23 @@ def onednn(value: str) -> None:
         torch.backends.mkldnn.enabled = False  # type: ignore[assignment]  # it is a property of the module
 
 
+def take_switches(settings: Settings) -> None:
+    for name, value in settings.extra.items():
+        if name in SWITCHES:
+            SWITCHES[name](value)
+
+
+def compute_as(settings: Settings) -> None:
+    """Set what float32 means for a lane, then its own switches: one of them may say otherwise of some operators."""
+    set_precision(settings.precision)
+    take_switches(settings)
+
+
 def take_device(order: HeatOrder) -> None:
     _take_threads(order.lane.settings)
     if order.lane.settings.denormals == "flush":
         flush_denormals()
-    for name, value in order.lane.settings.extra.items():
-        if name in SWITCHES:
-            SWITCHES[name](value)
+    take_switches(order.lane.settings)
     if order.lane.device.kind == "cuda":
         torch.cuda.set_device(order.lane.device.name)
 

@@ -16,7 +16,7 @@ from torch import Tensor
 from laptime.engine.backends.arrays import CHANCE, FloatArray, measure_movement
 from laptime.engine.backends.closures import widened_closure
 from laptime.engine.backends.torch.batches import in_layout, mapped, move_leaf
-from laptime.engine.backends.torch.devices import set_precision
+from laptime.engine.backends.torch.devices import compute_as
 from laptime.engine.backends.torch.predictor import doubled, first_line
 from laptime.engine.backends.torch.random_numbers import SameRandomNumbers, draws_left_to_kernels, restored_generators
 from laptime.engine.backends.torch.ranks import computes_over_batch, gather_whole
@@ -133,7 +133,7 @@ def _prove(
     steps: int | None = None,
 ) -> ProofRun:
     began = time.perf_counter()
-    set_precision(settings.precision)
+    compute_as(settings)
     stepper = Stepper(recipe, settings, device, recipe.proof.learning_rate_scale, dropout=False)
     before = [gather_whole(parameter.detach()).cpu().clone() for parameter in stepper.network.parameters()]
     drawn, digest = _draw(recipe)
@@ -155,7 +155,7 @@ def take_late_step(recipe: OwnRecipe, stepper: Stepper, settings: Settings, devi
     """
     if not stepper.is_eager or recipe.group.of > 1 or recipe.needs_closure:
         return None
-    set_precision(settings.precision)
+    compute_as(settings)
     switch_off_dropout(stepper.network)
     restore_weights(stepper.network, list(recipe.network().state_dict().values()))
     rate = recipe.proof.single_step_scale or recipe.proof.learning_rate_scale
