@@ -27,7 +27,7 @@ ALLOWED = {
     "show/board/site.py: ' as written'": "it is written, not read",
     "show/pages/listing.py: \" and cross-entropy, on the last layer's outputs\"": "it is written, not read",
     "planner/plan.py: DRIVEN": "a key of a device's details",
-    "questions/verdict/run.py: IN_SHARED_MEMORY": "a word of a table",
+    "questions/verdict/speed.py: IN_SHARED_MEMORY": "a word of a table",
     "engine/backends/own.py: OF_A_GRAPH": "TensorFlow's words",
     "engine/backends/own.py: TRACE": "a line that Python prints",
     "questions/why/facts.py: NO_INPUT": "a key of the notes on a step",

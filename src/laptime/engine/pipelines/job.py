@@ -88,15 +88,15 @@ class BatchOrder:
         self._seed = seed
         self._repeats = -(-batch // self._batch)
         self._wanted = batch
-        self._lap = -1
-        self._order = np.empty(0, np.int64)
+        self._shuffled = (-1, np.empty(0, np.int64))  # a lap, and the order of its items
 
     def __call__(self, number: int) -> Indices:
         lap, place = divmod(number, self._items // self._batch)
-        if lap != self._lap:
-            self._lap = lap
-            self._order = np.random.default_rng([self._seed, 0x0DE2, lap]).permutation(self._items)
-        chosen = self._order[place * self._batch : (place + 1) * self._batch]
+        of_lap, order = self._shuffled
+        if of_lap != lap:
+            order = np.random.default_rng([self._seed, 0x0DE2, lap]).permutation(self._items)
+            self._shuffled = (lap, order)  # at once: several threads ask
+        chosen = order[place * self._batch : (place + 1) * self._batch]
         return np.tile(chosen, self._repeats)[: self._wanted] if self._repeats > 1 else chosen
 
 

@@ -572,8 +572,11 @@ def saving_power(machine: Machine) -> Problem | None:
     governors = machine.use.governors if machine.use is not None else Missing("not looked at")
     if isinstance(governors, Missing):
         return None
-    endings = ("preferring power", "preferring balance_power")
-    slow = [governor for governor in governors if governor in SAVING or governor.endswith(endings)]
+    slow = [
+        governor
+        for governor in governors
+        if governor in SAVING or governor.endswith(("preferring power", "preferring balance_power"))
+    ]
     if not slow:
         return None
     says = f"the processor's clock is governed by {', '.join(slow)}: it saves power"
