@@ -611,3 +611,11 @@ def test_a_planted_long_file_is_named(planted):
     plant(planted, "store/long.py", "\n" * LONGEST)
     plant(planted, "store/longer.py", "\n" * (LONGEST + 1))
     assert [f"{planted / 'store/longer.py'} has 701 lines"] == check_all(planted)
+
+
+def test_the_walks_go_through_what_is_there():
+    page = (Path(__file__).parent.parent / "docs" / "architecture.md").read_text(encoding="utf-8")
+    walks = page.partition("## Four walks")[2].partition("\n## ")[0]
+    steps = re.findall(r"`([a-z_/]+\.py)` `(\w+)`", walks)
+    assert len(steps) > 20
+    assert [step for step in steps if not re.search(rf"\b{step[1]}\b", (HOUSE / step[0]).read_text())] == []
