@@ -17,6 +17,7 @@ import records
 import why_records
 
 import laptime
+from absent_sensor import ABSENT
 from laptime.analysis.diagnosis.findings import find_unreliable
 from laptime.cli.questions import exit_code
 from laptime.model.errors import ExitCode
@@ -92,7 +93,7 @@ def test_help_prints_the_table(house):
         (("show", "r-2020"), "", ExitCode.USAGE),
         (RACE, '["fake/cpu/best"]\nfail = { how = "raise", phase = "build" }\n', ExitCode.UNFINISHED),
         (RACE, '["fake/cpu/best"]\nstray = 1e-3\n', ExitCode.NOT_RELIABLE),
-        ((*RACE, "--sensors", "amd" if sys.platform == "darwin" else "apple"), "", ExitCode.NOT_WELL),
+        ((*RACE, "--sensors", ABSENT), "", ExitCode.NOT_WELL),
     ],
     ids=lambda each: each.name if isinstance(each, ExitCode) else "",
 )

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import sys
 from importlib.util import find_spec
 from itertools import pairwise
 
 import pytest
+
+from absent_sensor import ABSENT
 
 pytestmark = pytest.mark.usefixtures("known_references")
 
 KERAS = "keras-torch/cpu/best"
 LANES = ("torch/cpu/best", *([KERAS] if find_spec("keras") else []))
 FULL = ("train", "cifar-mlp", *LANES, "--laps", "2", "--steps-per-lap", "60", "--rate", "3.6")
-NOT_HERE = "amd" if sys.platform == "darwin" else "apple"
 
 
 @pytest.fixture(scope="module")
@@ -93,7 +93,7 @@ def test_a_fake_lane_is_watched_in_neither(house):
 @pytest.mark.parametrize("command", ["train", "infer"])
 def test_a_named_instrument_has_to_be_there_before_anything_is_trained(house, command):
     """And nothing is left on disk."""
-    answer = house.done(command, "cifar-cnn", "fake/cpu", "--sensors", NOT_HERE, code=5)
-    assert f"--sensors {NOT_HERE}" in answer.err
+    answer = house.done(command, "cifar-cnn", "fake/cpu", "--sensors", ABSENT, code=5)
+    assert f"--sensors {ABSENT}" in answer.err
     assert "leave it out" in answer.err
     assert house.files() == []

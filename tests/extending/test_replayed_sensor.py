@@ -39,7 +39,7 @@ print(json.dumps({
     "without it": SensorSelection(("host",), 1.0).why_no_power(CPU).missing,
 }))
 """
-OTHERS = ["host", "nvml", "amd", "apple"]
+OTHERS = ["host", "nvml"]
 
 
 @pytest.fixture(scope="module")

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
+from laptime.machine.amd import describe_amd_cards
 from laptime.machine.cards import describe_pci, find_name, join_cards, list_pci
-from laptime.machine.sensors.amd import describe_amd_cards
 from laptime.machine.sensors.nvml import Survey
 from laptime.machine.sensors.nvml.library import UnreadableCard
 from laptime.model.quantities import Missing

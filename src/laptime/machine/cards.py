@@ -6,8 +6,8 @@ import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from laptime.machine.sensors.amd import describe_amd_cards
-from laptime.machine.sensors.apple import describe_apple_cards
+from laptime.machine.amd import describe_amd_cards
+from laptime.machine.apple import describe_apple_cards
 from laptime.machine.sensors.base import PATIENCE_S, PendingAnswer, read_lines, read_link_generation, read_word
 from laptime.machine.sensors.nvml import Survey, survey_cards
 from laptime.model.machine import Card, card_with, is_at, normal_bus

@@ -431,21 +431,6 @@ SENSORS = (
             ChannelRow("foreign_memory_bytes", "memory of others"),
         ),
     ),
-    SensorRow(
-        "amd",
-        "laptime.machine.sensors.amd:AmdSensor",
-        ("cuda",),
-        "laptime.machine.sensors.amd:sensors_of",
-        ("cuda",),
-        channels=OF_CARDS,
-    ),
-    SensorRow(
-        "apple",
-        "laptime.machine.sensors.apple:AppleSensor",
-        ("mps",),
-        powers=(),  # its channels of power are for root alone
-        channels=(*OF_CARDS, ChannelRow("clock_mhz", "clock")),
-    ),
 )
 
 
