@@ -9,14 +9,11 @@ from dataclasses import replace
 
 import pytest
 from full_records import SHOWN, laps, whole
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from shown import in_details
 
 from golden import assert_agreed
 from laptime.model.protocol import Moment
 from laptime.model.quantities import Missing
-from laptime.model.visible import cells_wide
 from laptime.questions.train import page as full
 from laptime.questions.train.page import live_lap_lines, moment_words
 from laptime.show.pages.page import View
@@ -32,16 +29,6 @@ STEPPED = Moment("torch/cpu/best", None, "lap", 10, False, 2, 123, 500, 62.1, 1.
 def test_a_page_is_as_it_was_agreed(name, width):
     """A report changes only on purpose."""
     assert_agreed(f"full-{name}", width, render(SHOWN[name](), width))
-
-
-@pytest.mark.parametrize("name", SHOWN)
-@settings(deadline=None, max_examples=30)
-@given(width=st.integers(40, 160))
-def test_no_line_is_wider_than_the_page(name, width):
-    """Whatever the page, nothing is cut and nothing sticks out."""
-    page = render(SHOWN[name](), width)
-    assert max(map(cells_wide, page.splitlines())) <= width
-    assert "" not in page.splitlines()
 
 
 @pytest.mark.parametrize("width", [40, 80, 120])

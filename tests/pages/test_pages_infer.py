@@ -6,14 +6,11 @@ After a change that is meant, write the pages again with `LAPTIME_REGOLD=1 pytho
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from infer_records import SHOWN, broken, two_lanes
 from shown import in_details
 
 from golden import assert_agreed
 from laptime.model.record import Progress
-from laptime.model.visible import cells_wide
 from laptime.questions.infer import page as infer
 from laptime.questions.infer.page import live_lines
 from laptime.show.pages.page import View
@@ -28,16 +25,6 @@ render = in_details(infer.PART.render)
 def test_a_page_is_as_it_was_agreed(name, width):
     """A report changes only on purpose."""
     assert_agreed(f"infer-{name}", width, render(SHOWN[name](), width))
-
-
-@pytest.mark.parametrize("name", SHOWN)
-@settings(deadline=None, max_examples=30)
-@given(width=st.integers(40, 160))
-def test_no_line_is_wider_than_the_page(name, width):
-    """Whatever the page, nothing is cut and nothing sticks out."""
-    page = render(SHOWN[name](), width)
-    assert max(map(cells_wide, page.splitlines())) <= width
-    assert "" not in page.splitlines()
 
 
 @pytest.mark.parametrize("width", [40, 80, 120])

@@ -58,14 +58,6 @@ def test_a_page_is_as_it_was_agreed(name, width):
 @pytest.mark.parametrize("name", SHOWN)
 @settings(deadline=None)
 @given(width=st.integers(40, 160))
-def test_no_line_is_wider_than_the_page(name, width):
-    """A line that a terminal breaks itself is no table."""
-    assert width >= max(map(cells_wide, render(SHOWN[name](), width).splitlines()))
-
-
-@pytest.mark.parametrize("name", SHOWN)
-@settings(deadline=None)
-@given(width=st.integers(40, 160))
 def test_no_figure_is_cut_at_any_width(name, width):
     """Columns may be left out; a number without its end would be a lie."""
     whole = set(FIGURES.findall(render(SHOWN[name](), 400)))

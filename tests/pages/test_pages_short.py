@@ -35,7 +35,7 @@ PAGES = {
     **{f"verdict-{name}": (verdict, make) for name, make in verdict_records.SHOWN.items()},
     "profile": (profile, page_of),
 }
-UNBROKEN = ("    ", "  trace:")  # code and names of files, to be copied
+UNBROKEN = ("    ", "  trace:", "trace:")  # code and names of files, to be copied
 ANSI = re.compile(r"\x1b\[\d+m")
 MOST_LINES = 40
 ONE_OF_EACH = tuple({name.split("-")[0]: name for name in reversed(PAGES)}.values())
@@ -71,11 +71,12 @@ def test_a_page_fits_a_screen(name):
 
 
 @pytest.mark.parametrize("name", PAGES)
-@pytest.mark.parametrize("width", [40, 60, 80, 100, 160])
-def test_no_line_is_wider_than_the_page(name, width):
+@pytest.mark.parametrize("details", [False, True])
+def test_no_line_is_wider_than_the_page(name, details):
     """Lines of code and file names alone may be: they are copied."""
-    lines = [line for line in page(name, width).splitlines() if not line.startswith(UNBROKEN)]
-    assert width >= max(map(cells_wide, lines))
+    for width in (*range(40, 130, 3), 160, 200):
+        lines = [line for line in page(name, width, details=details).splitlines() if not line.startswith(UNBROKEN)]
+        assert width >= max(map(cells_wide, lines)), width
 
 
 @pytest.mark.parametrize("name", PAGES)

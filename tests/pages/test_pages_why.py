@@ -27,7 +27,6 @@ from golden import assert_agreed
 from laptime.model.quantities import Factor, Missing
 from laptime.model.record import CodeChange
 from laptime.model.symptoms import LONGEST_LINES, StepSymptoms
-from laptime.model.visible import cells_wide
 from laptime.questions.why import page as why
 from laptime.questions.why.nouns import NOT_PROMISING, StepPart
 from laptime.questions.why.page import PART_BLOCKS, PART_LETTERS, bar_lines, measured_words
@@ -41,16 +40,6 @@ render = in_details(why.PART.render)
 @pytest.mark.parametrize("name", SHOWN)
 def test_a_page_as_it_was_agreed_on(name, width):
     assert_agreed(f"why-{name}", width, render(SHOWN[name](), width))
-
-
-@pytest.mark.parametrize("width", [40, 60, 75, 100, 137, 200])
-@pytest.mark.parametrize("name", SHOWN)
-def test_no_line_is_wider_than_the_page(name, width):
-    """But for a line of code, which is there to be copied."""
-    page = render(SHOWN[name](), width)
-    lines = [line for line in page.splitlines() if not line.startswith("    ")]
-    assert max(map(cells_wide, lines)) <= width
-    assert "the loader bounds" in page.replace("\n  ", " ") or name in {"nothing", "noisy"}
 
 
 def test_the_order_of_the_page():
