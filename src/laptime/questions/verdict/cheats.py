@@ -43,7 +43,7 @@ def find_hidden_time(candidate: LaneResult, base: LaneResult) -> OtherWork | Non
     whole = hidden_share([*mine.values()], [*theirs.values()])
     if whole is None:
         return None
-    rounds = [hidden_share([mine[number]], [theirs[number]]) for number in mine.keys() & theirs.keys()]
+    rounds = [hidden_share([mine[at]], [theirs[at]]) for at in mine.keys() & theirs.keys()]
     known = [share for share in rounds if share is not None]
     is_always = len(known) >= HIDDEN_ROUNDS and min(known) > HIDDEN_ALWAYS
     window_s = median(window.end_ns - window.start_ns for windows in mine.values() for window in windows) / 1e9
