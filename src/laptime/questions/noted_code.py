@@ -70,17 +70,14 @@ class NotedCode:
     def find_changes(self, known: CodeChanges) -> CodeChanges:
         """Return what has changed so far. What was known stays, but another file counts for more than a touched one."""
         copies_in_use().check()
-        found = {name: find_change(noted) for name, noted in self.noted.items() if not _is_another(known.get(name))}
+        others = {name for name, change in known.items() if change is not None and change.is_another}
+        found = {name: find_change(noted) for name, noted in self.noted.items() if name not in others}
         return {**known, **{name: change for name, change in found.items() if change is not None}}
 
 
 def note_code_of(files: Mapping[str, str | None]) -> NotedCode:
     """Note the code that each training's file imports by name. A training without a file is laptime's own."""
     return NotedCode({name: note_files(Path(file)) for name, file in files.items() if file is not None})
-
-
-def _is_another(change: FileChange | None) -> bool:
-    return change is not None and change.is_another
 
 
 def _digests_of(noted: FileStates) -> dict[str, str]:

@@ -483,7 +483,13 @@ def _bound_at_top(file: SourceFile) -> dict[str, str]:
 def _single(code: UserCode, _value: int) -> tuple[SourceFile, int, Sequence[TextEdit]]:
     """Change the default type. Where single tensors are float64, which of them may be float32 is not certain."""
     made = [(unit, call) for unit, call, name in code.calls() if name == "torch.set_default_dtype"]
-    wide = [(unit, call) for unit, call in made if call.args and _is_double(unit.file, call.args[0])]
+    wide = [
+        (unit, call)
+        for unit, call in made
+        if call.args
+        and isinstance(call.args[0], ast.Attribute)
+        and unit.file.whole_name(call.args[0]) in {"torch.float64", "torch.double"}
+    ]
     if len(made) != 1 or not wide:
         raise NoPlaceError("what makes the numbers float64 is not one call of torch.set_default_dtype")
     unit, call = wide[0]
@@ -491,10 +497,6 @@ def _single(code: UserCode, _value: int) -> tuple[SourceFile, int, Sequence[Text
     assert isinstance(argument, ast.Attribute)
     end = unit.file.span(argument)[1]
     return unit.file, call.lineno, [TextEdit(end - len(argument.attr), end, "float32")]
-
-
-def _is_double(file: SourceFile, node: ast.expr) -> bool:
-    return isinstance(node, ast.Attribute) and file.whole_name(node) in {"torch.float64", "torch.double"}
 
 
 def _reads(code: UserCode, _value: int) -> tuple[SourceFile, int, Sequence[TextEdit]]:

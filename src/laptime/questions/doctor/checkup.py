@@ -472,13 +472,12 @@ CARD_RULES: tuple[Callable[[UnusedCard], Problem | None], ...] = (
 
 def find_card_problems(machine: Machine) -> tuple[Problem, ...]:
     """Return one cause for each card that a framework could use but does not, and for each broken framework."""
-    broken = (
-        Problem(
-            framework.name, "broken", framework.problem, f"pip install --force-reinstall {_packages(framework.name)}"
-        )
-        for framework in machine.frameworks
-        if framework.problem is not None
-    )
+    broken: list[Problem] = []
+    for framework in machine.frameworks:
+        if framework.problem is not None:
+            packages = " ".join(package.name for package in find_framework(framework.name).packages) or framework.name
+            again = f"pip install --force-reinstall {packages}"
+            broken.append(Problem(framework.name, "broken", framework.problem, again))
     return (*broken, *map(_judge, find_unused_cards(machine)))
 
 
@@ -506,10 +505,6 @@ def _as_finding(unused: UnusedCard, found: Problem, cards: int) -> Finding:
 def _judge(unused: UnusedCard) -> Problem:
     found = (rule(unused) for rule in CARD_RULES)
     return next((problem for problem in found if problem is not None), None) or of_unknown_cause(unused)
-
-
-def _packages(framework: str) -> str:
-    return " ".join(package.name for package in find_framework(framework).packages) or framework
 
 
 def little_shared_memory(machine: Machine) -> Problem | None:

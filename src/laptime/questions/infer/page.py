@@ -107,10 +107,10 @@ def glance_of(record: Record) -> Glance | None:
         for batch_result in lane.batches
         if batch_result.items_per_s is not None
     ]
-    facts = [
-        GlanceFact(f"{step(found.median)} a call", f"{short_name(other.lane)}{_tail_words(other)}")
-        for other, found in lanes[:2]
-    ]
+    facts = []
+    for other, found in lanes[:2]:
+        tail = "" if other.p99_ms is None else f"; 99 of 100 within {step(other.p99_ms.median)}"
+        facts.append(GlanceFact(f"{step(found.median)} a call", f"{short_name(other.lane)}{tail}"))
     if rates:
         best, batch = max(rates)
         facts.append(GlanceFact(f"{number(best)} {record.workload.items}/s", f"{short_name(lane.lane)}, batch {batch}"))
@@ -134,10 +134,6 @@ def glance_of(record: Record) -> Glance | None:
     half = spread(middle)
     ends = f"{half} at 95 %" if half.startswith("±") else half
     return Glance(f"{number(middle.median)} ms", ends, _answer(record), tuple(facts))
-
-
-def _tail_words(lane: InferLane) -> str:
-    return "" if lane.p99_ms is None else f"; 99 of 100 within {step(lane.p99_ms.median)}"
 
 
 def _answer(record: Record) -> str:

@@ -116,17 +116,14 @@ def _planned_lane(lane: PlannedLane, width: int) -> list[str]:
     known = (
         (field.name, getattr(lane.settings, field.name)) for field in fields(lane.settings) if field.name != "extra"
     )
-    settings = [f"{name}={_setting(value)}" for name, value in (*known, *lane.settings.extra.items())]
+    values = (*known, *lane.settings.extra.items())
+    settings = [f"{name}={'not set' if value is None else value}" for name, value in values]
     lines = wrap(f"{lane.name}  {lane.framework} on {lane.device.label}", width, "  ")
     lines += wrap("  " + " ".join(settings), width, "    ")
     if lane.environment:
         pairs = " ".join(f"{key}={value}" for key, value in sorted(lane.environment.items()))
         lines += wrap(f"  environment: {pairs}", width, "    ")
     return lines + [line for note in lane.notes for line in wrap(f"  {note}", width, "    ")]
-
-
-def _setting(value: str | int | None) -> str:
-    return "not set" if value is None else str(value)
 
 
 def _heats(plan: Plan) -> str:
