@@ -134,7 +134,7 @@ OF_ANOTHER_QUESTION = {
 SAME_BEHIND_A_WALL = """
     as_csv as_json count count_items count_laps count_step decode describe device_memory drop_all find_device
     find_devices find_redrawn is_ours items_of judge_answers list_activities list_cards make_run open_room part path_of
-    place_batches read_hello sensors_of serve SET_PARENT_DEATH_SIGNAL stand_by switch take_census take_late_step warm_up
+    place_batches read_hello serve SET_PARENT_DEATH_SIGNAL stand_by switch take_census take_late_step warm_up
 """  # the same of other things, in processes or rooms that may not import each other
 OTHER_THINGS = "share_of"
 DOORS = {

@@ -70,7 +70,7 @@ def _may_be_chance(state: StateChange, heats: Sequence[Heat]) -> bool:
     """Whether a few slow windows that met in several heats may look like this state.
 
     A window's mean is one timing, however many steps it has. Of few timings, those of the state have to be the slowest
-    of their heat, in so many heats that no chance puts them all there.
+    of their heat, in more heats than chance would put them there.
     """
     chance = 1.0
     places = 0  # where a state may begin

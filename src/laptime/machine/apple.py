@@ -17,8 +17,8 @@ from laptime.model.quantities import Missing
 IOREG = Path("/usr/sbin/ioreg")
 QUESTION = ("-r", "-d", "1", "-w", "0", "-c", "IOAccelerator")
 IOREG_PATIENCE_S = 5.0
-BUSY = "Device Utilization %"
-MEMORY = "In use system memory"
+BUSY_IN_IOREG = "Device Utilization %"
+MEMORY_IN_IOREG = "In use system memory"
 ROOT_ONLY = Missing("only root may ask for it here (powermetrics)")
 ON_CHIP = Missing("it is part of the chip, on no such link")
 
@@ -36,8 +36,8 @@ def describe_apple_cards(ioreg: Path = IOREG) -> tuple[Card, ...] | Missing:
         return Missing("ioreg shows no graphics processor")
     name = re.search(r'"model"\s*=\s*<?"([^"]+)"', text)
     silent = Missing("ioreg does not tell it")
-    used = figures.get(MEMORY)
-    busy = figures.get(BUSY)
+    used = figures.get(MEMORY_IN_IOREG)
+    busy = figures.get(BUSY_IN_IOREG)
     card = card_with(
         silent,
         name=silent if name is None else name[1],
